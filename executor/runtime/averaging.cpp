@@ -220,10 +220,12 @@ Averaging::Norms &Averaging::norms(const Member &member, std::int64_t snapshot)
 Status Averaging::useMean(RankCollectives &collectives)
 {
     for (auto &[bucket, here] : m_members) {
-        auto own = m_parts->device.allocate(device::Space::Device, here.bytes);
-        if (!own)
-            return own.error();
-        here.own = std::move(*own);
+        if (here.own.data() == nullptr) { // kept: commands of putBack() read it
+            auto own = m_parts->device.allocate(device::Space::Device, here.bytes);
+            if (!own)
+                return own.error();
+            here.own = std::move(*own);
+        }
         queue().copy(here.own.data(), here.parameters, here.bytes);
         queue().copy(here.gradients, here.parameters, here.bytes); // accumulators are empty between steps
         weigh(here, true);
@@ -236,16 +238,12 @@ Status Averaging::useMean(RankCollectives &collectives)
     return {};
 }
 
-Status Averaging::putBack()
+void Averaging::putBack()
 {
     for (auto &[bucket, here] : m_members) {
         queue().copy(here.gradients, here.own.data(), here.bytes);
         queue().update(*here.assign, {});
-        if (Status done = m_parts->drain(program::Lane::Compute); !done)
-            return done;
-        here.own = {};
     }
-    return {};
 }
 
 } // namespace planloom::runtime

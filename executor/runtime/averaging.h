@@ -33,10 +33,10 @@ public:
     [[nodiscard]] double takeSquaredDistance(std::int64_t step);
 
     /// Collective, between steps: until putBack() the parameters are the mean over the replicas, weighted by their
-    /// shares of the samples. Takes memory beside the arena meanwhile, as much as the averaged parameters. Errors:
+    /// shares of the samples. Takes memory beside the arena from then on, as much as the averaged parameters. Errors:
     /// Failed (communication, memory, the device).
     Status useMean(RankCollectives &collectives);
-    Status putBack();
+    void putBack();
 
 private:
     /// Squared, of a snapshot and of the sum of all replicas' ones.
@@ -66,7 +66,7 @@ private:
         std::unique_ptr<device::Updates> merge;    ///< gradient: the sum; clears it
         std::unique_ptr<device::Updates> assign;   ///< parameter = scale * gradient
         std::unique_ptr<device::Updates> weigh[2]; ///< of averages, of gradients: parameter = weight * parameter
-        device::Memory own;                        ///< parameters of the replica, while the mean is used
+        device::Memory own; ///< parameters of the replica while the mean is used; null: never was
     };
 
     Status add(const program::Merge &task);

@@ -44,56 +44,83 @@ std::int32_t slotOf(const std::deque<TeamWork> &works, const TeamWork &work)
 
 // --- Who reaches whom -----------------------------------------------------------------------------------------------
 
-bool reachEachOther(std::span<const GpuMember> members, std::span<const int> ranks)
+GpuPath pathOf(std::span<const GpuMember> members, std::span<const int> ranks)
 {
     const auto of = [&](int rank) -> const GpuMember & { return members[static_cast<std::size_t>(rank)]; };
+    bool library = true;
+    bool copies = true;
     for (std::size_t i = 0; i < ranks.size(); ++i) {
-        if (of(ranks[i]).version == 0 || of(ranks[i]).version != of(ranks[0]).version)
-            return false;
+        const GpuMember &member = of(ranks[i]);
+        library = library && member.version != 0 && member.version == of(ranks[0]).version;
+        copies = copies && member.shares != 0 && member.identity == of(ranks[0]).identity;
         for (std::size_t j = 0; j < i; ++j)
-            if (of(ranks[i]).identity == of(ranks[j]).identity)
-                return false;
+            library = library && member.identity != of(ranks[j]).identity;
     }
-    return true;
+    return library ? GpuPath::Library : copies ? GpuPath::Copies : GpuPath::Host;
 }
 
-std::string describePaths(std::span<const GpuMember> members, bool &throughHost)
+namespace {
+
+/// Pairs of ranks in a text.
+class Pairs {
+public:
+    void add(std::size_t a, std::size_t b, const char *why)
+    {
+        constexpr int kMost = 6; // named
+        if (++m_count > kMost) {
+            m_more = " and " + std::to_string(m_count - kMost) + " more";
+            return;
+        }
+        m_text += (m_text.empty() ? "" : ", ") + std::to_string(a) + " and " + std::to_string(b);
+        if (why != nullptr)
+            m_text += std::string(" (") + why + ")";
+    }
+    [[nodiscard]] bool any() const { return m_count > 0; }
+    [[nodiscard]] std::string text() const { return m_text + m_more; }
+
+private:
+    int m_count = 0;
+    std::string m_text, m_more;
+};
+
+} // namespace
+
+std::string describePaths(std::span<const GpuMember> members, bool &differs)
 {
-    constexpr int kMostPairs = 6; // named
-    int direct = 0;
-    int pairs = 0;
-    std::string host;
+    bool direct = false;
+    Pairs copies;
+    Pairs host;
     for (std::size_t b = 1; b < members.size(); ++b)
         for (std::size_t a = 0; a < b; ++a) {
-            if (reachEachOther(members, std::array{static_cast<int>(a), static_cast<int>(b)})) {
-                ++direct;
-                continue;
-            }
-            if (++pairs > kMostPairs)
-                continue;
             const GpuMember &one = members[a];
             const GpuMember &other = members[b];
-            const char *why = one.onGpu == 0 || other.onGpu == 0 ? "a processor"
-                : one.version == 0 || other.version == 0         ? "no NCCL"
-                : one.version != other.version                   ? "other versions of NCCL"
-                                                                 : "one GPU for both";
-            host += (host.empty() ? "" : ", ") + std::to_string(a) + " and " + std::to_string(b) + " (" + why + ")";
+            const GpuPath path = pathOf(members, std::array{static_cast<int>(a), static_cast<int>(b)});
+            if (path == GpuPath::Library)
+                direct = true;
+            else if (path == GpuPath::Copies)
+                copies.add(a, b, nullptr);
+            else
+                host.add(a, b,
+                         one.onGpu == 0 || other.onGpu == 0                              ? "a processor"
+                             : one.identity == other.identity && one.identity[0] != '\0' ? "one GPU for both"
+                             : one.version == 0 || other.version == 0                    ? "no NCCL"
+                                                                                         : "other versions of NCCL");
         }
-    if (pairs > kMostPairs)
-        host += " and " + std::to_string(pairs - kMostPairs) + " more";
-    throughHost = pairs > 0;
-    if (!throughHost)
-        return "ranks exchange data between GPUs by NCCL";
-    return (direct > 0 ? "ranks exchange data between GPUs by NCCL, and through the host's memory: "
-                       : "ranks exchange data through the host's memory: ")
-        + host;
+    differs = copies.any() || host.any();
+    std::string text = direct ? "between GPUs by NCCL" : "";
+    if (copies.any())
+        text += (text.empty() ? "" : ", ")
+            + ("on one GPU by copies, a way to try a plan, not to time it: " + copies.text());
+    if (host.any())
+        text += (text.empty() ? "" : ", and ") + ("through the host's memory: " + host.text());
+    return "ranks exchange data " + text;
 }
 
 // --- Making ---------------------------------------------------------------------------------------------------------
 
 namespace {
 
-/// What @p device is to the other ranks. The reason why it does not communicate is logged.
+/// What @p device is to the other ranks. The reason why it has no library is logged.
 GpuMember memberOf(device::PluginDevice *device, const Result<const PlanloomCommunicationTable *> &table)
 {
     GpuMember own;
@@ -101,13 +128,21 @@ GpuMember memberOf(device::PluginDevice *device, const Result<const PlanloomComm
         return own;
     own.onGpu = 1;
     PlanloomError why{};
-    const std::int32_t version = table ? (*table)->version(&why) : 0;
-    const bool prepared = version > 0 && (*table)->prepare(device->handle(), own.identity.data(), &why) >= 0;
-    own.version = prepared ? version : 0;
-    if (!prepared)
+    const std::int32_t shares = table ? (*table)->identify(device->handle(), own.identity.data(), &why) : 0;
+    own.shares = shares > 0 ? 1 : 0;
+    const std::int32_t version = table && shares >= 0 ? (*table)->version(&why) : 0;
+    own.version = version > 0 ? version : 0;
+    if (own.version == 0)
         log(LogLevel::Info,
-            "GPUs are reached through the host only: " + (table ? device::errorOf(why) : table.error()).text());
+            "other GPUs are reached through the host only: " + (table ? device::errorOf(why) : table.error()).text());
     return own;
+}
+
+/// Whether another of @p members has the GPU of @p own: its memory is then for copies.
+bool isShared(std::span<const GpuMember> members, const GpuMember &own)
+{
+    const auto isSame = [&](const GpuMember &member) { return member.identity == own.identity; };
+    return own.shares != 0 && std::count_if(members.begin(), members.end(), isSame) > 1;
 }
 
 } // namespace
@@ -125,14 +160,18 @@ Result<std::unique_ptr<GpuCommunicator>> GpuCommunicator::create(
         return done.error();
     const auto onGpu = [](const GpuMember &member) { return member.onGpu != 0; };
     if (inner.rank() == 0 && std::any_of(members.begin(), members.end(), onGpu)) {
-        bool throughHost = false;
-        const std::string paths = describePaths(members, throughHost);
-        log(throughHost ? LogLevel::Warning : LogLevel::Info, paths);
+        bool differs = false;
+        const std::string paths = describePaths(members, differs);
+        log(differs ? LogLevel::Warning : LogLevel::Info, paths);
     }
     std::unique_ptr<GpuCommunicator> made;
     if (own.onGpu == 0)
         return made;
-    made.reset(new GpuCommunicator(inner, *device, own.version > 0 ? *table : nullptr, std::move(members), deadline));
+    PlanloomError why{};
+    if (own.version > 0 && !isShared(members, own) && (*table)->prepare(device->handle(), &why) < 0)
+        return device::errorOf(why);
+    const bool communicates = own.version > 0 || own.shares != 0;
+    made.reset(new GpuCommunicator(inner, *device, communicates ? *table : nullptr, std::move(members), deadline));
     auto staged = StagedCommunicator::create(inner, *device);
     if (!staged)
         return staged.error();
@@ -152,10 +191,11 @@ Result<Group> GpuCommunicator::makeGroup(std::span<const int> ranks)
 {
     const Result<Group> group = m_staged->makeGroup(ranks);
     const auto own = std::find(ranks.begin(), ranks.end(), rank());
-    if (!group || own == ranks.end() || ranks.size() < 2 || m_table == nullptr || !reachEachOther(m_members, ranks)
+    const GpuPath path = pathOf(m_members, ranks);
+    if (!group || own == ranks.end() || ranks.size() < 2 || m_table == nullptr || path == GpuPath::Host
         || m_groups.contains(group->index))
         return group;
-    auto team = GpuTeam::make({*m_table, m_device, m_deadline}, {ranks.begin(), ranks.end()},
+    auto team = GpuTeam::make({*m_table, m_device, m_deadline, path == GpuPath::Copies}, {ranks.begin(), ranks.end()},
                               static_cast<int>(own - ranks.begin()), 0);
     if (!team)
         return team.error();
@@ -173,10 +213,11 @@ Status GpuCommunicator::connect(std::span<const int> sendsTo, std::span<const in
 {
     const auto add = [&](int peer, bool sends) -> Status {
         const std::array<int, 2> pair{sends ? rank() : peer, sends ? peer : rank()};
-        if (m_table == nullptr || channelOf(sends, peer) != nullptr || !reachEachOther(m_members, pair))
+        const GpuPath path = pathOf(m_members, pair);
+        if (m_table == nullptr || channelOf(sends, peer) != nullptr || path == GpuPath::Host)
             return {};
-        auto team =
-            GpuTeam::make({*m_table, m_device, m_deadline}, {pair.begin(), pair.end()}, sends ? 0 : 1, kMessageBlocks);
+        auto team = GpuTeam::make({*m_table, m_device, m_deadline, path == GpuPath::Copies}, {pair.begin(), pair.end()},
+                                  sends ? 0 : 1, kMessageBlocks);
         if (!team)
             return team.error();
         if (sends)
@@ -309,7 +350,7 @@ Result<Request> GpuCommunicator::begin(GpuTeam &team, const PlanloomCollective &
 Result<Request> GpuCommunicator::allReduce(Group group, Element element, void *data, std::int64_t count)
 {
     GpuTeam *team = teamOf(group, {data});
-    if (team == nullptr)
+    if (team == nullptr || !team->reduces(element))
         return viaHost(m_staged->allReduce(group, element, data, count));
     PlanloomCollective what = collectiveOf(Collective::AllReduce, data, data, count);
     what.element = static_cast<std::int32_t>(element);
@@ -320,7 +361,7 @@ Result<Request> GpuCommunicator::reduceScatter(Group group, Element element, con
                                                std::int64_t countEach)
 {
     GpuTeam *team = teamOf(group, {all, mine});
-    if (team == nullptr)
+    if (team == nullptr || !team->reduces(element))
         return viaHost(m_staged->reduceScatter(group, element, all, mine, countEach));
     PlanloomCollective what = collectiveOf(Collective::ReduceScatter, all, mine, countEach);
     what.element = static_cast<std::int32_t>(element);

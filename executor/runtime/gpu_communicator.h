@@ -18,19 +18,25 @@ namespace planloom::runtime {
 struct GpuMember {
     std::int32_t onGpu = 0;
     std::int32_t version = 0; ///< of the library of communication; 0: none
+    std::int32_t shares = 0;  ///< ranks may share the GPU
     std::array<char, PLANLOOM_IDENTITY_BYTES> identity{};
 };
 
-/// Whether @p ranks reach each other's GPUs by the library: all have it, in one version, on different GPUs.
-[[nodiscard]] bool reachEachOther(std::span<const GpuMember> members, std::span<const int> ranks);
+enum class GpuPath : std::uint8_t {
+    Host,
+    Library, ///< all have it, in one version, on different GPUs
+    Copies,  ///< between memories of the same GPU
+};
+/// How @p ranks reach each other's memory.
+[[nodiscard]] GpuPath pathOf(std::span<const GpuMember> members, std::span<const int> ranks);
 
-/// How the ranks of a run exchange data, in one line for its log. @p throughHost: whether some do so by the host's
-/// memory.
-[[nodiscard]] std::string describePaths(std::span<const GpuMember> members, bool &throughHost);
+/// How the ranks of a run exchange data, in one line for its log. @p differs: whether some do so otherwise than
+/// predictions have it, by the host's memory or on one GPU.
+[[nodiscard]] std::string describePaths(std::span<const GpuMember> members, bool &differs);
 
-/// Moves device memory by the GPUs' own library (NCCL) within groups and between pairs of ranks that it can reach, and
-/// by the way of the host otherwise (StagedCommunicator); memory of the host goes through the given communicator as it
-/// is.
+/// Moves device memory by the GPUs' own library (NCCL) within groups and between pairs of ranks that it can reach, by
+/// copies where all have the same GPU, and by the way of the host otherwise (StagedCommunicator); memory of the host
+/// goes through the given communicator as it is.
 ///
 /// Each group has a team of the library, made while makeGroup() returns; each pair of ranks that exchanges messages,
 /// announced by connect(), one for each direction. A message's receiver learns from a few bytes over the given

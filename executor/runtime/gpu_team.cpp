@@ -41,7 +41,7 @@ Result<std::unique_ptr<GpuTeam>> GpuTeam::make(const Place &place, std::vector<i
 Status GpuTeam::makeId()
 {
     PlanloomError why{};
-    if (m_place.table.makeId(m_id.data(), &why) < 0)
+    if (m_place.table.makeId(m_place.shares ? 1 : 0, m_id.data(), &why) < 0)
         return failure(nullptr, device::errorOf(why));
     return {};
 }
@@ -49,7 +49,8 @@ Status GpuTeam::makeId()
 Status GpuTeam::join()
 {
     auto team = device::Team::join(m_place.table, m_place.device,
-                                   {m_id.data(), static_cast<std::int32_t>(m_ranks.size()), m_position, m_blocks});
+                                   {m_id.data(), static_cast<std::int32_t>(m_ranks.size()), m_position, m_blocks,
+                                    m_place.shares ? 1 : 0});
     if (!team)
         return failure(nullptr, team.error());
     m_team = std::move(*team);
@@ -73,12 +74,12 @@ Status GpuTeam::advance(KernelMarks *marks)
         m_joined = *joined;
     }
     if (m_joined)
-        if (const Status status = given(); !status)
+        if (const Status status = given(marks); !status)
             return status;
     if (m_joined && m_given.empty() && !m_waits.empty()) {
         if (const Status status = give(marks); !status)
             return status;
-        if (const Status status = given(); !status)
+        if (const Status status = given(marks); !status)
             return status;
     }
     return look();
@@ -121,10 +122,11 @@ Status GpuTeam::use(const void *address)
 }
 
 /// Calls that lie in the queue by now: their ends can be recorded.
-Status GpuTeam::given()
+Status GpuTeam::given(KernelMarks *marks)
 {
     if (m_given.empty())
         return {};
+    const MarkScope marked(marks, m_given.front()->mark); // commands may be given meanwhile
     const Result<bool> all = m_team->poll();
     if (!all)
         return failure(m_given.front(), all.error());
@@ -181,7 +183,11 @@ std::string GpuTeam::describe(const TeamWork &work) const
         + format(Bytes(bytesOf(work.collective))) + " over ranks " + listOf(m_ranks);
 }
 
-std::string GpuTeam::joining() const { return "ranks " + listOf(m_ranks) + " to join in the GPUs' library (NCCL)"; }
+std::string GpuTeam::joining() const
+{
+    return "ranks " + listOf(m_ranks) + " to join in "
+        + (m_place.shares ? std::string("sharing their GPU") : "the GPUs' library (NCCL)");
+}
 
 std::string GpuTeam::underWay() const
 {
@@ -198,7 +204,8 @@ Error GpuTeam::failure(const TeamWork *work, const Error &why) const
 {
     return failed("rank " + std::to_string(m_ranks[static_cast<std::size_t>(m_position)]) + ": "
                   + (work != nullptr ? describe(*work) : "joining ranks " + listOf(m_ranks)) + ": " + why.message
-                  + "; look at the other ranks' messages, at the GPUs and at the network between the machines");
+                  + "; look at the other ranks' messages, at the GPUs"
+                  + (m_place.shares ? "" : " and at the network between the machines"));
 }
 
 // --- Ends -----------------------------------------------------------------------------------------------------------

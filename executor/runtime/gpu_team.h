@@ -45,6 +45,7 @@ public:
         const PlanloomCommunicationTable &table;
         device::PluginDevice &device;
         std::chrono::nanoseconds deadline; ///< no call may take longer
+        bool shares = false;               ///< all members have this device
     };
     /// @p ranks in order of position; @p blocks: PlanloomTeamOptions.
     static Result<std::unique_ptr<GpuTeam>> make(const Place &place, std::vector<int> ranks, int position, int blocks);
@@ -59,6 +60,10 @@ public:
     [[nodiscard]] bool isIdle() const { return m_joined && m_waits.empty() && m_given.empty() && m_runs.empty(); }
     [[nodiscard]] const std::vector<int> &ranks() const { return m_ranks; }
     [[nodiscard]] int position() const { return m_position; }
+    [[nodiscard]] bool reduces(comm::Element element) const
+    {
+        return !m_place.shares || element != comm::Element::Float64;
+    }
 
     /// Goes on with what is under way. Error: Failed, of the library, the device or after the deadline; for good.
     Status advance(KernelMarks *marks);
@@ -82,7 +87,7 @@ private:
     }
     Status give(KernelMarks *marks);
     Status use(const void *address);
-    Status given();
+    Status given(KernelMarks *marks);
     Status look();
     [[nodiscard]] Error failure(const TeamWork *work, const Error &why) const;
 

@@ -274,8 +274,7 @@ Status RankExecutor::runOverlapping()
             return status;
         if (const Status settled = m_rows.settle(m_collectives); !settled)
             return settled;
-        if (const Status settled = settleSums(); !settled)
-            return settled;
+        settleSums();
         if (m_left > m_options.firstStep && pausesAfter(m_left - 1)) {
             if (const Status status = afterStep(m_reported, stop); !status)
                 return status;
@@ -335,13 +334,13 @@ void RankExecutor::updateSummed(StageReplica &stage, BucketId bucket)
             {.step = *step - m_options.updatesFrom, .learningRate = learningRate(*step), .bucket = bucket});
 }
 
-/// Before anyone looks at the parameters: sums that the next step would have updated them with.
-Status RankExecutor::settleSums()
+/// Before anyone looks at the parameters, which is behind these commands: sums that the next step would have updated
+/// them with.
+void RankExecutor::settleSums()
 {
     for (StageReplica &stage : m_parts.stages)
         for (const BucketId bucket : stage.updater.ownUpdates())
             updateSummed(stage, bucket);
-    return m_parts.drain(program::Lane::Compute);
 }
 
 /// At a pause, inside of the steps that are agreed on together.
@@ -405,8 +404,7 @@ Result<run::Validation> RankExecutor::evaluate()
     if (const Status mean = m_averaging.useMean(m_collectives); !mean)
         return mean.error();
     Result<run::Validation> seen = Evaluator(m_parts, m_transfers, m_collectives, m_rows).run();
-    if (const Status own = m_averaging.putBack(); !own)
-        return own.error();
+    m_averaging.putBack();
     return seen;
 }
 

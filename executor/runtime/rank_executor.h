@@ -119,7 +119,8 @@ public:
     /// ServedParameters::fetchStates.
     Status fetchStates();
     [[nodiscard]] std::int64_t stepsDone() const { return m_stepsDone; }
-    ~RankExecutor() override = default;
+    /// Ends what is under way on the device before anything that it uses goes.
+    ~RankExecutor() override { m_parts.queues.clear(); }
 
 private:
     using Unit = dispatch::Dispatcher::Unit;
@@ -164,7 +165,7 @@ private:
     void enterSteps(std::int64_t firstStep);
     void admit();
     void updateSummed(StageReplica &stage, BucketId bucket);
-    Status settleSums();
+    void settleSums();
     [[nodiscard]] bool pausesAfter(std::int64_t step) const;
     [[nodiscard]] std::int64_t pauseAfter(std::int64_t step) const;
     void startReady();

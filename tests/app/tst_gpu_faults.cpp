@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What goes wrong with a GPU, through the agent on the emulated one: one clear error, in time, and nothing left
 // running.
-#include "app/cli_fixture.h"
+#include "app/gpu_cli_fixture.h"
 
 #include "executor/agent/agent_fixture.h"
 
@@ -16,7 +16,7 @@
 using namespace planloom;
 using namespace planloom::testing;
 
-class TestGpuFaults : public CliTest {
+class TestGpuFaults : public GpuCliTest {
     Q_OBJECT
 
 private Q_SLOTS:
@@ -52,21 +52,8 @@ private:
 
 void TestGpuFaults::initTestCase()
 {
-    qputenv("PLANLOOM_LOG", "info");
-    qputenv("PLANLOOM_CUDA_PLUGIN", PLANLOOM_TEST_LIBRARIES "/emulated_library.so");
-    QByteArray text;
-    for (int i = 0; i < 400; ++i)
-        text += "line " + QByteArray::number(i) + " of a text that a small model can learn from\n";
-    QVERIFY(write(at("text"), text));
-    for (int devices = 1; devices <= 2; ++devices) {
-        const QString cluster = QString("gpus%1.yaml").arg(devices);
-        QVERIFY(write(at(cluster),
-                      "name: gpus\nnodes:\n  devices_per_node: " + QByteArray::number(devices)
-                          + "\n  device: V100-16GB\n  intra: {bandwidth: 25 GB/s, latency: 5 us}\n"));
-        const Done done = run({"plan", "--model", "zoo:gpt-nano", "--cluster", cluster, "--planner", "gpipe", "--batch",
-                               "4", "--micro-batch", "2", "-o", QString("plan%1.json").arg(devices), "--quiet"});
-        QVERIFY2(done.status == 0, done.err.constData());
-    }
+    useEmulatedGpu();
+    makePlans();
 }
 
 void TestGpuFaults::faultsAreOneError_data()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `planloom train --kernels` through the agent, on the emulated GPU.
-#include "app/cli_fixture.h"
+#include "app/gpu_cli_fixture.h"
 
 #include "engine/trace/trace.h"
 #include "executor/agent/client.h"
@@ -50,7 +50,7 @@ std::vector<trace::Record> detailsOf(const trace::Trace &trace)
 
 } // namespace
 
-class TestGpuKernels : public CliTest {
+class TestGpuKernels : public GpuCliTest {
     Q_OBJECT
 
 private Q_SLOTS:
@@ -66,14 +66,6 @@ private Q_SLOTS:
     void lossesAreCounted();
 
 private:
-    void makePlan(int devices, const QString &name, const QStringList &options)
-    {
-        const Done done =
-            run(QStringList{"plan", "--model", "zoo:gpt-nano", "--cluster", QString("gpus%1.yaml").arg(devices),
-                            "--planner", "gpipe", "--batch", "4", "--micro-batch", "2", "-o", name, "--quiet"}
-                + options);
-        QVERIFY2(done.status == 0, done.err.constData());
-    }
     Done train(const QString &plan, int steps, const QString &folder, const QStringList &options)
     {
         return run(QStringList{"train", plan, "--data", "text", "--steps", QString::number(steps), "--run-dir", folder,
@@ -88,18 +80,8 @@ private:
 
 void TestGpuKernels::initTestCase()
 {
-    qputenv("PLANLOOM_LOG", "info");
-    qputenv("PLANLOOM_CUDA_PLUGIN", PLANLOOM_TEST_LIBRARIES "/emulated_library.so");
-    QByteArray text;
-    for (int i = 0; i < 400; ++i)
-        text += "line " + QByteArray::number(i) + " of a text that a small model can learn from\n";
-    QVERIFY(write(at("text"), text));
-    for (int devices = 1; devices <= 2; ++devices) {
-        QVERIFY(write(at(QString("gpus%1.yaml").arg(devices)),
-                      "name: gpus\nnodes:\n  devices_per_node: " + QByteArray::number(devices)
-                          + "\n  device: V100-16GB\n  intra: {bandwidth: 25 GB/s, latency: 5 us}\n"));
-        makePlan(devices, QString("plan%1.json").arg(devices), {});
-    }
+    useEmulatedGpu();
+    makePlans();
 }
 
 void TestGpuKernels::kernelsLieWithinTheirTasks_data()
@@ -220,7 +202,7 @@ void TestGpuKernels::aWindowOpensInARunUnderWay()
             const bool graph = tables.task(record.task)->id.ends_with("/graph");
             if (graph && !asked) {
                 asked = true;
-                asking = std::jthread([&] { answer = (*client)->lookCloser(3).ok() ? 1 : 0; });
+                asking = std::jthread([&] { answer = (*client)->lookCloser(1).ok() ? 1 : 0; });
             }
             if (!graph)
                 lastKernel = record.start;

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <fcntl.h>
 #include <functional>
 #include <linux/futex.h>
 #include <map>
@@ -90,6 +91,8 @@ using cuda::Stream;
 
 constexpr int kInvalidValue = 1;
 constexpr int kOutOfMemory = 2;
+constexpr int kInvalidDevice = 201;
+constexpr int kUnsupported = 801;
 constexpr int kCaptureUnsupported = 900, kCaptureInvalidated = 901, kCaptureUnmatched = 903, kCaptureIsolation = 905,
               kCapturedEvent = 907, kCaptureWrongThread = 908;
 constexpr std::size_t kRedZone = 4096;
@@ -148,6 +151,35 @@ public:
         return true;
     }
 
+    /// From the first block on: for other processes, too.
+    void useFile(bool file) { m_useFile = file; }
+    /// Where @p data lie, for another process.
+    int exported(cuda::MemoryHandle &handle, const void *data)
+    {
+        const std::scoped_lock lock(m_mutex);
+        const Exported where{::getpid(), m_file, static_cast<const std::byte *>(data) - m_begin};
+        std::memcpy(&handle, &where, sizeof where);
+        return cuda::kSuccess;
+    }
+    /// Another process's memory, opened here as a whole.
+    int openOther(void **data, const cuda::MemoryHandle &handle)
+    {
+        Exported where{};
+        std::memcpy(&where, &handle, sizeof where);
+        const std::scoped_lock lock(m_mutex);
+        void *&whole = m_others[where.process];
+        if (whole == nullptr && where.process != ::getpid()) {
+            const std::string path = "/proc/" + std::to_string(where.process) + "/fd/" + std::to_string(where.file);
+            const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+            void *mapped =
+                file >= 0 ? ::mmap(nullptr, m_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+            ::close(file);
+            whole = mapped == MAP_FAILED ? nullptr : mapped;
+        }
+        *data = whole == nullptr ? nullptr : static_cast<std::byte *>(whole) + where.at;
+        return whole == nullptr ? kInvalidDevice : cuda::kSuccess; // that of this process is not opened
+    }
+
     void limit(std::int64_t bytes)
     {
         const std::scoped_lock lock(m_mutex);
@@ -203,15 +235,32 @@ private:
         if (m_begin != nullptr)
             return;
         void *mapped = ::mmap(nullptr, m_size, m_users > 0 || kAlwaysOpen ? PROT_READ | PROT_WRITE : PROT_NONE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                              m_useFile ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, fileOfMemory(), 0);
         if (mapped == MAP_FAILED)
             return;
         ::madvise(mapped, m_size, MADV_HUGEPAGE); // fewer to open and close; refused: as without
         m_begin = static_cast<std::byte *>(mapped);
     }
 
+    struct Exported {
+        int process;
+        int file;
+        std::ptrdiff_t at;
+    };
+    /// -1: none is used.
+    int fileOfMemory()
+    {
+        if (!m_useFile)
+            return -1;
+        m_file = ::memfd_create("emulated-gpu", MFD_CLOEXEC);
+        return m_file >= 0 && ::ftruncate(m_file, static_cast<off_t>(m_size)) == 0 ? m_file : -1;
+    }
+
     std::mutex m_mutex;
     std::mutex m_opening;
+    bool m_useFile = false;
+    int m_file = -1;
+    std::map<int, void *> m_others; ///< by process
     int m_users = 0;
     std::byte *m_begin = nullptr;
     std::size_t m_size = std::size_t{1} << 30;
@@ -237,7 +286,7 @@ struct State {
     EmulatedGpu::Settings settings;
     DeviceMemory memory;
     std::atomic<int> error{0};
-    Count objects, kernels, products, convolutions, copies, bytes, calls, made, graphs, replays;
+    Count objects, kernels, products, epilogues, convolutions, copies, bytes, calls, made, graphs, replays;
     std::atomic<bool> refusesCaptures{false};
     std::atomic<std::int64_t> kernelsLeft{-1}; ///< until it breaks down; negative: it does not
     std::atomic<int> errorThen{0};
@@ -628,19 +677,27 @@ int launchKernel(const void *function, cuda::Grid grid, cuda::Grid block, void *
 
 int runProduct(cuda::ProductHandle /*handle*/, cuda::ProductDescription description, const void *alpha, const void *a,
                cuda::MatrixLayout aLayout, const void *b, cuda::MatrixLayout bLayout, const void *beta, const void *c,
-               cuda::MatrixLayout cLayout, void *d, cuda::MatrixLayout dLayout,
-               const cuda::ProductAlgorithm * /*algorithm*/, void *workspace, std::size_t workspaceBytes, Stream stream)
+               cuda::MatrixLayout cLayout, void *d, cuda::MatrixLayout dLayout, const cuda::ProductAlgorithm *algorithm,
+               void *workspace, std::size_t workspaceBytes, Stream stream)
 {
     if (c != d || cLayout != dLayout)
-        return 7; // CUBLAS_STATUS_INVALID_VALUE
+        return kWrongValue;
     const EmulatedProduct product{*description,
                                   *aLayout,
                                   *bLayout,
                                   *dLayout,
                                   *static_cast<const float *>(alpha),
                                   *static_cast<const float *>(beta)};
+    const void *const matrices[] = {a, b, c, d};
+    for (int i = 0; i < 4; ++i)
+        if (!EmulatedProduct::isAligned(matrices[i], algorithm->data[i]))
+            return kUnaligned;
+    if (!product.epilogueFits())
+        return kWrongValue;
     const auto run = [=](Stream on) {
         ++state().products;
+        if (product.description.epilogue != cuda::Epilogue::None)
+            ++state().epilogues;
         // It uses its workspace: what another product leaves there spoils the result.
         const std::uint64_t mark = on->random();
         std::memcpy(workspace, &mark, std::min(workspaceBytes, sizeof mark));
@@ -795,6 +852,13 @@ cuda::RuntimeApi runtimeApi()
     api.errorText = errorText;
     api.malloc = allocate;
     api.free = release;
+    api.exportMemory = [](cuda::MemoryHandle *handle, void *data) {
+        return state().settings.exports ? state().memory.exported(*handle, data) : kUnsupported;
+    };
+    api.openMemory = [](void **data, cuda::MemoryHandle handle, unsigned int flags) {
+        return flags == cuda::kOpenLazily ? state().memory.openOther(data, handle) : kInvalidValue;
+    };
+    api.closeMemory = [](void *) { return cuda::kSuccess; };
     api.hostAlloc = hostAlloc;
     api.freeHost = freeHost;
     api.memset = clear;
@@ -823,11 +887,13 @@ cuda::RuntimeApi runtimeApi()
 
 void EmulatedGpu::set(const Settings &settings)
 {
-    static const cuda::ProductApi kProducts = emulatedProducts(runProduct);
+    static const cuda::ProductApi kProducts[] = {emulatedProducts(runProduct, false),
+                                                 emulatedProducts(runProduct, true)};
     state().settings = settings;
     state().memory.limit(settings.memoryBytes);
+    state().memory.useFile(settings.opens);
     state().provider.runtime = runtimeApi();
-    state().provider.products = settings.products ? &kProducts : nullptr;
+    state().provider.products = settings.products ? &kProducts[settings.epilogues ? 1 : 0] : nullptr;
     static const cuda::GraphApi kGraphs = emulatedGraphs(runGraph);
     state().provider.graphs = settings.graphs ? &kGraphs : nullptr;
     state().provider.kernels = emulatedKernels();
@@ -888,8 +954,8 @@ std::string EmulatedGpu::problem() { return state().memory.problem(); }
 EmulatedGpu::Counts EmulatedGpu::takeCounts()
 {
     State &s = state();
-    return {s.kernels.take(), s.products.take(), s.convolutions.take(), s.copies.take(), s.calls.take(),
-            s.made.take(),    s.graphs.take(),   s.replays.take(),      s.bytes.take()};
+    return {s.kernels.take(), s.products.take(), s.epilogues.take(), s.convolutions.take(), s.copies.take(),
+            s.calls.take(),   s.made.take(),     s.graphs.take(),    s.replays.take(),      s.bytes.take()};
 }
 
 std::int64_t EmulatedGpu::living() { return state().objects.value() + state().memory.blocks(); }

@@ -24,8 +24,11 @@ public:
     struct Settings {
         std::uint64_t seed = 1;
         int devices = 1;
-        bool products = true; ///< cuBLASLt is there
-        bool graphs = true;   ///< cuDNN is there
+        bool products = true;  ///< cuBLASLt is there
+        bool epilogues = true; ///< and has algorithms with them
+        bool graphs = true;    ///< cuDNN is there
+        bool exports = false;  ///< ranks of this process may share a device
+        bool opens = false;    ///< and so may other processes: device memory is in a file
         std::int64_t memoryBytes = std::int64_t{1} << 30;
     };
     static void set(const Settings &settings);
@@ -43,7 +46,9 @@ public:
     static void refuseCaptures(bool refuse);
     /// What has run and was made since the last call.
     struct Counts {
-        std::int64_t kernels = 0, products = 0, convolutions = 0, copies = 0, calls = 0;
+        std::int64_t kernels = 0, products = 0;
+        std::int64_t epilogues = 0; ///< of products
+        std::int64_t convolutions = 0, copies = 0, calls = 0;
         std::int64_t made = 0;    ///< blocks of memory, streams, events and graphs
         std::int64_t graphs = 0;  ///< of these
         std::int64_t replays = 0; ///< of graphs

@@ -9,7 +9,7 @@
 // The emulated GPU as a device library, for whole programs. The environment variable PLANLOOM_TEST_KERNELS says what is
 // wrong with its records: missing, other (profiler) or lossy; PLANLOOM_TEST_GPU what is wrong with itself: memory (too
 // little), driver (none), abi (another one), or after:KERNELS:ERROR. PLANLOOM_TEST_GPUS: how many GPUs there are, 1 by
-// default.
+// default. PLANLOOM_TEST_GPU=copies: processes may open each other's memory.
 
 namespace {
 
@@ -37,8 +37,9 @@ const PlanloomDeviceTable *planloomDeviceTable()
     EmulatedGpu::Settings settings;
     if (const char *devices = std::getenv("PLANLOOM_TEST_GPUS"))
         settings.devices = std::atoi(devices);
+    settings.exports = settings.opens = fault == "copies";
     if (fault == "memory")
-        settings.memoryBytes = (std::int64_t{32} << 20) + 1000000; // the workspace of products and little more
+        settings.memoryBytes = (std::int64_t{32} << 20) + 100000; // the workspace of products and little more
     if (fault == "driver")
         settings.devices = 0;
     EmulatedGpu::set(settings);

@@ -25,10 +25,10 @@ from collections import OrderedDict
 TESTS = OrderedDict([
     ("tst_gpu_operators", r"Takes?Turns|waitsPutQueuesInOrder|scoresAgree|rulesOfUpdateAgree:adamw"),
     ("tst_gpu_training", r"models.*:(GPT$|LSTM|convolutions)|layoutsTrain|graphsTrain|samplesCome"),
-    ("tst_gpu_communication", r"collectives|messagesFind|Train.*:(gpt, |residual, data)|othersGo"),
+    ("tst_gpu_communication", r"collectives|messagesFind|Train.*:(gpt, |residual, data)|othersGo|ranksShare"),
 ])
 # Behind the runtime's call: who asked for the training is of no interest.
-RUNTIME = re.compile(r"planloom::runtime::(?!waitFor|drain)")
+RUNTIME = re.compile(r"planloom::runtime::(?!waitFor|drain|RankParts::drain)")
 PRODUCT = re.compile(r"^(executor|profiler)/")  # files of sites
 SECONDS = 170
 SUPPRESSIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "thread_sanitizer.supp")

@@ -102,6 +102,11 @@ plan::Plan layoutCalled(const QString &layout, const QString &model, const plan:
     }
     plan::Plan plan = planOf(subject, {{StageLayout{{0.25, 0.25, 0.25, 0.25}}}, 16, 2, plan::ScheduleKind::OneF1B, {}});
     plan::Stage &stage = plan.stages[0];
+    if (layout == "averages") {
+        plan.exchange.policy = plan::ExchangePolicy::DelayedAveraging;
+        plan.exchange.averaging = {2, 1, 0.25, plan::Merge::Corrected, 0};
+        return plan;
+    }
     if (layout == "data")
         return plan;
     stage.replicaShares.clear();
@@ -125,9 +130,10 @@ plan::Plan layoutCalled(const QString &layout, const QString &model, const plan:
 /// Emulated GPUs 0 to @p count - 1, one for each rank; ranks beyond that share them.
 class Gpus {
 public:
-    Gpus(int count, std::uint64_t seed)
+    Gpus(int count, std::uint64_t seed, bool copies = false)
     {
         EmulatedGpu::Settings settings;
+        settings.exports = copies;
         settings.devices = count;
         settings.seed = seed;
         EmulatedGpu::set(settings);
@@ -319,6 +325,8 @@ private slots:
     void layoutsTrainAsProcessors();
     void othersGoThroughTheHost_data();
     void othersGoThroughTheHost();
+    void ranksShareAGpuByCopies_data();
+    void ranksShareAGpuByCopies();
     void pathsAreNamed();
     void asynchronousErrorsEndTheRun();
     void membersThatAreGoneEndTheRun();
@@ -342,8 +350,9 @@ void TestGpuCommunication::collectivesAreThoseOfProcessors()
                          return runCollectives(comm, device, expected[static_cast<std::size_t>(comm.rank())]);
                      }),
              QStringList());
-    for (const std::uint64_t seed : {1U, 2U, 3U}) {
-        const Gpus gpus(kRanks, seed);
+    for (const std::uint64_t seed : {1U, 2U, 3U, 4U}) {
+        const bool copies = seed == 4; // all on one GPU
+        const Gpus gpus(copies ? 1 : kRanks, seed, copies);
         std::vector<CollectiveResults> results(kRanks);
         countFromHere();
         QCOMPARE(onRanks(&gpus,
@@ -362,6 +371,10 @@ void TestGpuCommunication::collectivesAreThoseOfProcessors()
             QVERIFY(results[rank].sent == sent);
         }
         const EmulatedNccl::Counts counts = EmulatedNccl::takeCounts();
+        if (copies) {
+            QCOMPARE(counts.collectives, std::int64_t{0});
+            continue;
+        }
         QCOMPARE(counts.collectives, std::int64_t{kRanks * 6});
         QVERIFY(counts.delayed > 0 && counts.messages > 0 && counts.registered > 0);
         QCOMPARE(counts.left, std::int64_t{kRanks * 2});
@@ -373,7 +386,8 @@ void TestGpuCommunication::collectivesAreThoseOfProcessors()
 void TestGpuCommunication::messagesFindTheirReceives()
 {
     for (const std::uint64_t seed : {1U, 2U}) {
-        const Gpus gpus(kRanks, seed);
+        const bool copies = seed == 2; // all on one GPU
+        const Gpus gpus(copies ? 1 : kRanks, seed, copies);
         countFromHere();
         const auto work = [](comm::Communicator &comm, device::Device &device) -> Status {
             const int next = (comm.rank() + 1) % kRanks;
@@ -415,8 +429,8 @@ void TestGpuCommunication::messagesFindTheirReceives()
         };
         QCOMPARE(onRanks(&gpus, work), QStringList());
         const EmulatedNccl::Counts counts = EmulatedNccl::takeCounts();
-        QCOMPARE(counts.messages, std::int64_t{kRanks * 2 * 6});
-        QVERIFY(counts.groups < counts.messages);
+        QCOMPARE(counts.messages, copies ? std::int64_t{0} : std::int64_t{kRanks * 2 * 6});
+        QVERIFY(copies || counts.groups < counts.messages);
     }
 }
 
@@ -427,8 +441,8 @@ void TestGpuCommunication::layoutsTrainAsProcessors_data()
     for (const char *model : {"gpt", "bert", "lstm", "residual"})
         for (const char *layout : {"data", "tensor", "pipeline", "ZeRO 3"})
             QTest::addRow("%s, %s", model, layout) << model << layout;
-    QTest::addRow("gpt, ZeRO 1") << "gpt"
-                                 << "ZeRO 1";
+    for (const char *layout : {"ZeRO 1", "averages"})
+        QTest::addRow("gpt, %s", layout) << "gpt" << layout;
 }
 
 void TestGpuCommunication::layoutsTrainAsProcessors()
@@ -448,6 +462,8 @@ void TestGpuCommunication::layoutsTrainAsProcessors()
                                            {&EmulatedNccl::table()});
     const std::string wrong = differs(outcome, expected.losses);
     QVERIFY2(wrong.empty(), wrong.c_str());
+    QVERIFY2(std::fabs(outcome.evaluation.loss - expected.evaluation.loss) <= 1e-4 * expected.evaluation.loss,
+             qPrintable(QString("%1, not %2").arg(outcome.evaluation.loss).arg(expected.evaluation.loss)));
     QVERIFY(outcome.peaks == expected.peaks); // as planned: trainOnDevices compares
     QVERIFY(outcome.collectiveBytes == expected.collectiveBytes);
     const EmulatedNccl::Counts counts = EmulatedNccl::takeCounts();
@@ -493,6 +509,44 @@ void TestGpuCommunication::othersGoThroughTheHost()
     QCOMPARE(counts.messages > 0, processor >= 0); // ranks 0 and 2, 3 have GPUs of their own
 }
 
+void TestGpuCommunication::ranksShareAGpuByCopies_data()
+{
+    QTest::addColumn<QString>("layout");
+    QTest::addColumn<bool>("missing");
+    QTest::newRow("replicas and no NCCL") << "data" << true;
+    QTest::newRow("shards") << "tensor" << false;
+    QTest::newRow("stages") << "pipeline" << false;
+    QTest::newRow("ZeRO 3") << "ZeRO 3" << false;
+}
+
+void TestGpuCommunication::ranksShareAGpuByCopies()
+{
+    QFETCH(QString, layout);
+    QFETCH(bool, missing);
+    EmulatedNccl::Faults faults;
+    faults.missing = missing;
+    EmulatedNccl::set(faults);
+    const plan::Subject subject = subjectOf("gpt");
+    const plan::Plan plan = layoutCalled(layout, "gpt", subject);
+    const Training how{.steps = 3};
+    const Outcome expected = trainOnDevices(subject, plan, how, [](std::size_t) { return nullptr; });
+    const Gpus gpus(1, 5, true);
+    countFromHere();
+    Outcome before;
+    for (int time = 0; time < 2; ++time) {
+        const Outcome outcome = trainOnDevices(subject, plan, how, [&](std::size_t rank) { return gpus.of(rank); }, {},
+                                               {&EmulatedNccl::table()});
+        const std::string wrong = differs(outcome, expected.losses);
+        QVERIFY2(wrong.empty(), wrong.c_str());
+        QVERIFY(outcome.peaks == expected.peaks);
+        QVERIFY(outcome.collectiveBytes == expected.collectiveBytes);
+        QVERIFY(time == 0 || outcome.losses == before.losses);
+        before = outcome;
+    }
+    const EmulatedNccl::Counts counts = EmulatedNccl::takeCounts();
+    QCOMPARE(counts.collectives + counts.messages, std::int64_t{0});
+}
+
 void TestGpuCommunication::pathsAreNamed()
 {
     const auto gpu = [](std::int32_t version, const char *name) {
@@ -500,6 +554,11 @@ void TestGpuCommunication::pathsAreNamed()
         member.onGpu = 1;
         member.version = version;
         std::strncpy(member.identity.data(), name, member.identity.size() - 1);
+        return member;
+    };
+    const auto shared = [&](std::int32_t version) {
+        runtime::GpuMember member = gpu(version, "a");
+        member.shares = 1;
         return member;
     };
     const runtime::GpuMember processor;
@@ -517,6 +576,13 @@ void TestGpuCommunication::pathsAreNamed()
                          "processor), 1 and 2 (a processor)"));
     QCOMPARE(runtime::describePaths(std::array{gpu(0, ""), gpu(0, "")}, host),
              std::string("ranks exchange data through the host's memory: 0 and 1 (no NCCL)"));
+    QCOMPARE(runtime::describePaths(std::array{shared(0), shared(0)}, host),
+             std::string("ranks exchange data on one GPU by copies, a way to try a plan, not to time it: 0 and 1"));
+    QVERIFY(host);
+    QCOMPARE(runtime::describePaths(std::array{shared(22809), shared(22809), gpu(22809, "b"), processor}, host),
+             std::string("ranks exchange data between GPUs by NCCL, on one GPU by copies, a way to try a plan, not to "
+                         "time it: 0 and 1, and through the host's memory: 0 and 3 (a processor), 1 and 3 (a "
+                         "processor), 2 and 3 (a processor)"));
 }
 
 void TestGpuCommunication::asynchronousErrorsEndTheRun()

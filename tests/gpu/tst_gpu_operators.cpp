@@ -43,6 +43,7 @@ private slots:
     void queuesTakeTurns();
     void hostWorkTakesTurns();
     void waitsPutQueuesInOrder();
+    void productsHaveEpilogues();
     void withoutLibrariesOthersCompute();
     void cleanupTestCase();
 
@@ -555,6 +556,35 @@ void TestGpuOperators::waitsPutQueuesInOrder()
         std::memcpy(&last, host.data() + kBytes - sizeof last, sizeof last);
         QCOMPARE(last, round * 0x01020304U);
     }
+}
+
+namespace {
+
+/// Compares the operators of a small GPT where cuBLASLt has epilogues, or none; how many of them ran, or -1.
+std::int64_t epiloguesOf(bool has)
+{
+    EmulatedGpu::Settings settings;
+    settings.epilogues = has;
+    EmulatedGpu::set(settings);
+    const auto gpu = std::move(*device::PluginDevice::open(EmulatedGpu::table(), 0));
+    OperatorParity parity(*gpu);
+    static_cast<void>(EmulatedGpu::takeCounts());
+    const std::string wrong = parity.compareFused(false, false);
+    if (!wrong.empty())
+        qWarning("%s", wrong.c_str());
+    return wrong.empty() && gpu->onHost().empty() ? EmulatedGpu::takeCounts().epilogues : -1;
+}
+
+} // namespace
+
+/// Biases, GELU and its gradient are parts of products; kernels of ours where cuBLASLt has no algorithm for that.
+void TestGpuOperators::productsHaveEpilogues()
+{
+    m_parity.reset();
+    m_gpu.reset();
+    // In each of two layers: three products with a bias, one with GELU, one with its gradient.
+    QCOMPARE(epiloguesOf(true), std::int64_t{10});
+    QCOMPARE(epiloguesOf(false), std::int64_t{0});
 }
 
 void TestGpuOperators::withoutLibrariesOthersCompute()

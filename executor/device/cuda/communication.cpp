@@ -19,8 +19,8 @@ std::byte *pieceAt(void *data, std::int64_t bytes) { return static_cast<std::byt
 
 } // namespace
 
-Result<std::unique_ptr<Team>> Team::join(const CommunicationApi &api, CudaDevice &device,
-                                         const PlanloomTeamOptions &how)
+Result<std::unique_ptr<Team>> LibraryTeam::join(const CommunicationApi &api, CudaDevice &device,
+                                                const PlanloomTeamOptions &how)
 {
     device.use();
     TeamId id{};
@@ -28,14 +28,14 @@ Result<std::unique_ptr<Team>> Team::join(const CommunicationApi &api, CudaDevice
     TeamConfig config;
     if (how.blocks > 0)
         config.mostBlocks = how.blocks;
-    std::unique_ptr<Team> team(new Team(api, device, how.members, how.position));
+    std::unique_ptr<LibraryTeam> team(new LibraryTeam(api, device, how.members, how.position));
     const int error = api.initRank(&team->m_handle, how.members, id, how.position, &config);
     if (const Status joined = team->asked(error, "the start of NCCL"); !joined)
         return joined.error();
-    return team;
+    return std::unique_ptr<Team>(std::move(team));
 }
 
-Team::~Team()
+LibraryTeam::~LibraryTeam()
 {
     if (m_handle == nullptr)
         return;
@@ -48,7 +48,7 @@ Team::~Team()
     m_api.destroy(m_handle);
 }
 
-void Team::abort()
+void LibraryTeam::abort()
 {
     if (m_handle == nullptr)
         return;
@@ -58,7 +58,7 @@ void Team::abort()
     m_handle = nullptr;
 }
 
-void Team::deregister()
+void LibraryTeam::deregister()
 {
     for (void *registration : m_registered)
         m_api.deregister(m_handle, registration);
@@ -66,7 +66,7 @@ void Team::deregister()
 }
 
 /// NCCL's text for @p error. Its last error is of the process, and may be of an earlier call: it is said as what it is.
-Status Team::check(int error, const char *what)
+Status LibraryTeam::check(int error, const char *what)
 {
     if (error == kTeamSuccess)
         return {};
@@ -78,13 +78,13 @@ Status Team::check(int error, const char *what)
 }
 
 /// Of calls that may go on after they return.
-Status Team::asked(int error, const char *what)
+Status LibraryTeam::asked(int error, const char *what)
 {
     m_asked = what;
     return error == kTeamInProgress ? Status() : check(error, what);
 }
 
-Result<bool> Team::poll()
+Result<bool> LibraryTeam::poll()
 {
     if (m_handle == nullptr)
         return failed("NCCL's communicator was aborted");
@@ -99,7 +99,7 @@ Result<bool> Team::poll()
     return true;
 }
 
-Result<bool> Team::use(void *data, std::int64_t bytes)
+Result<bool> LibraryTeam::use(void *data, std::int64_t bytes)
 {
     m_device.use();
     void *registration = nullptr;
@@ -112,13 +112,13 @@ Result<bool> Team::use(void *data, std::int64_t bytes)
     return true;
 }
 
-Status Team::collective(CudaQueue &queue, const PlanloomCollective &what)
+Status LibraryTeam::collective(CudaQueue &queue, const PlanloomCollective &what)
 {
     m_device.use();
     return asked(start(queue, what), cost::name(static_cast<Collective>(what.kind)));
 }
 
-int Team::start(CudaQueue &queue, const PlanloomCollective &what)
+int LibraryTeam::start(CudaQueue &queue, const PlanloomCollective &what)
 {
     const auto count = static_cast<std::size_t>(what.count);
     const TeamData type = kElements[what.element];
@@ -136,7 +136,7 @@ int Team::start(CudaQueue &queue, const PlanloomCollective &what)
 }
 
 /// An all-to-all: a group of messages; the own piece is copied.
-int Team::exchange(CudaQueue &queue, const PlanloomCollective &what)
+int LibraryTeam::exchange(CudaQueue &queue, const PlanloomCollective &what)
 {
     std::int64_t to = 0;
     std::int64_t from = 0;
@@ -165,7 +165,7 @@ int Team::exchange(CudaQueue &queue, const PlanloomCollective &what)
     return error == kTeamSuccess || error == kTeamInProgress ? closed : error;
 }
 
-Status Team::messages(CudaQueue &queue, std::span<const PlanloomMessage> messages)
+Status LibraryTeam::messages(CudaQueue &queue, std::span<const PlanloomMessage> messages)
 {
     m_device.use();
     if (const Status opened = check(m_api.groupStart(), "a group of messages"); !opened)
@@ -182,7 +182,7 @@ Status Team::messages(CudaQueue &queue, std::span<const PlanloomMessage> message
     return asked(error == kTeamSuccess || error == kTeamInProgress ? closed : error, "a message");
 }
 
-Status Team::leave()
+Status LibraryTeam::leave()
 {
     m_device.use();
     deregister();

@@ -12,30 +12,43 @@
 
 namespace planloom::cuda {
 
-/// One member's end of a non-blocking communicator of NCCL. Errors name the call and NCCL's reason. Thread contract:
-/// one thread.
+/// One member's end of a team; communication_abi.h says what the calls do. Thread contract: one thread.
 class Team {
+public:
+    Team() = default;
+    virtual ~Team() = default;
+    Team(const Team &) = delete;
+    Team &operator=(const Team &) = delete;
+
+    virtual Result<bool> poll() = 0;
+    virtual Result<bool> use(void *data, std::int64_t bytes) = 0;
+    virtual Status collective(CudaQueue &queue, const PlanloomCollective &what) = 0;
+    virtual Status messages(CudaQueue &queue, std::span<const PlanloomMessage> messages) = 0;
+    virtual Status leave() = 0;
+    virtual void abort() = 0;
+};
+
+/// A non-blocking communicator of NCCL. Errors name the call and NCCL's reason.
+class LibraryTeam final : public Team {
 public:
     /// Both must outlive it. Does not wait for the others.
     static Result<std::unique_ptr<Team>> join(const CommunicationApi &api, CudaDevice &device,
                                               const PlanloomTeamOptions &how);
     /// Aborts it, unless all have left.
-    ~Team();
-    Team(const Team &) = delete;
-    Team &operator=(const Team &) = delete;
+    ~LibraryTeam() override;
 
     /// True once it is made, and all that was asked for lies in its queue. Error: Failed, for good.
-    Result<bool> poll();
+    Result<bool> poll() override;
     /// Registers device memory; false: NCCL does not.
-    Result<bool> use(void *data, std::int64_t bytes);
-    Status collective(CudaQueue &queue, const PlanloomCollective &what);
+    Result<bool> use(void *data, std::int64_t bytes) override;
+    Status collective(CudaQueue &queue, const PlanloomCollective &what) override;
     /// As one group.
-    Status messages(CudaQueue &queue, std::span<const PlanloomMessage> messages);
-    Status leave();
-    void abort();
+    Status messages(CudaQueue &queue, std::span<const PlanloomMessage> messages) override;
+    Status leave() override;
+    void abort() override;
 
 private:
-    Team(const CommunicationApi &api, CudaDevice &device, int members, int position)
+    LibraryTeam(const CommunicationApi &api, CudaDevice &device, int members, int position)
         : m_api(api),
           m_device(device),
           m_members(members),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "executor/device/cuda/communication.h"
+#include "executor/device/cuda/copy_team.h"
 #include "executor/device/plugin/table_of.h"
 
 namespace planloom::cuda {
@@ -57,16 +57,22 @@ PlanloomCommunicationTable communicationTableOf()
         };
         return done(why, ask) < 0 ? std::int32_t{-1} : std::int32_t{version};
     };
-    t.prepare = [](PlanloomDevice *device, char *identity, PlanloomError *why) {
+    t.identify = [](PlanloomDevice *device, char *identity, PlanloomError *why) {
+        return answered(why, [&] { return static_cast<CudaDevice &>(device::table::of(device)).identify(identity); });
+    };
+    t.prepare = [](PlanloomDevice *device, PlanloomError *why) {
         return done(why, [&]() -> Status {
             const auto api = kProvider();
             if (!api)
                 return api.error();
-            return static_cast<CudaDevice &>(device::table::of(device)).communicates(**api, identity);
+            static_cast<CudaDevice &>(device::table::of(device)).communicates(**api);
+            return {};
         });
     };
-    t.makeId = [](char *id, PlanloomError *why) {
+    t.makeId = [](std::int32_t shares, char *id, PlanloomError *why) {
         return done(why, [&]() -> Status {
+            if (shares != 0)
+                return CopyTeam::makeId({id, PLANLOOM_TEAM_ID_BYTES});
             const auto api = kProvider();
             if (!api)
                 return api.error();
@@ -80,10 +86,13 @@ PlanloomCommunicationTable communicationTableOf()
     };
     t.join = [](PlanloomDevice *device, const PlanloomTeamOptions *how, PlanloomError *why) {
         return device::table::made<PlanloomTeam>(why, [&]() -> Result<std::unique_ptr<Team>> {
+            auto &own = static_cast<CudaDevice &>(device::table::of(device));
+            if (how->shares != 0)
+                return CopyTeam::join(own, *how);
             const auto api = kProvider();
             if (!api)
                 return api.error();
-            return Team::join(**api, static_cast<CudaDevice &>(device::table::of(device)), *how);
+            return LibraryTeam::join(**api, own, *how);
         });
     };
     t.poll = [](PlanloomTeam *team, PlanloomError *why) { return answered(why, [&] { return of(team).poll(); }); };

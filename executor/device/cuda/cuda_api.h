@@ -18,11 +18,17 @@ struct Grid {
     unsigned int x = 1, y = 1, z = 1;
 };
 
+/// Of memory, for another process.
+struct MemoryHandle {
+    char bytes[64];
+};
+
 inline constexpr int kSuccess = 0;
 inline constexpr int kNotReady = 600;
 inline constexpr unsigned int kStreamNonBlocking = 1;
 inline constexpr unsigned int kEventDisableTiming = 2;
 inline constexpr unsigned int kHostAllocPortable = 1;
+inline constexpr unsigned int kOpenLazily = 1;
 inline constexpr int kCaptureThreadLocal = 1; ///< calls that no capture may have fail on the capturing thread alone
 enum class CopyKind : int { HostToDevice = 1, DeviceToHost = 2, DeviceToDevice = 3 };
 
@@ -37,6 +43,10 @@ struct RuntimeApi {
     const char *(*errorText)(int error);
     int (*malloc)(void **data, std::size_t bytes);
     int (*free)(void *data);
+    /// Of a block of malloc(); another process opens it on the same device.
+    int (*exportMemory)(MemoryHandle *handle, void *data);
+    int (*openMemory)(void **data, MemoryHandle handle, unsigned int flags);
+    int (*closeMemory)(void *data);
     int (*hostAlloc)(void **data, std::size_t bytes, unsigned int flags);
     int (*freeHost)(void *data);
     int (*memset)(void *data, int value, std::size_t bytes); ///< done when it returns, as seen by streams made later
@@ -70,9 +80,29 @@ using ProductPreference = struct ProductPreferenceObject *;
 
 enum class DataKind : int { Float32 = 0, BFloat16 = 14 };
 enum class ComputeKind : int { Float32 = 68, Tf32 = 77 };
-enum class ProductAttribute : int { TransA = 3, TransB = 4 };
+enum class ProductAttribute : int {
+    TransA = 3,
+    TransB = 4,
+    Epilogue = 7,
+    BiasPointer = 8,
+    AuxiliaryPointer = 11,
+    AuxiliaryLeading = 12,
+};
+/// What is done with sums before they are rounded. Its GELU is the one by tanh.
+enum class Epilogue : std::uint32_t {
+    None = 1,
+    Bias = 4,           ///< plus a column, of the product's type
+    GeluBias = 164,     ///< the same, which is also kept as auxiliary matrix, then GELU
+    GeluGradient = 192, ///< times the derivative of GELU at the auxiliary matrix
+};
 enum class LayoutAttribute : int { BatchCount = 5, BatchStride = 6 };
-enum class PreferenceAttribute : int { MaxWorkspaceBytes = 1 };
+enum class PreferenceAttribute : int {
+    MaxWorkspaceBytes = 1,
+    AlignmentA = 5,
+    AlignmentB = 6,
+    AlignmentC = 7,
+    AlignmentD = 8,
+};
 
 struct ProductAlgorithm {
     std::uint64_t data[8];

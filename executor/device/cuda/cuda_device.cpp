@@ -7,6 +7,8 @@
 #include "executor/device/plugin/communication_abi.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 
 namespace planloom::cuda {
@@ -424,15 +426,17 @@ int CudaDevice::allocateDevice(void **data, std::size_t bytes)
     return api().malloc(data, bytes);
 }
 
-Status CudaDevice::communicates(const CommunicationApi &communication, char *identity)
+Result<bool> CudaDevice::identify(char *identity)
 {
     use();
     std::fill_n(identity, PLANLOOM_IDENTITY_BYTES, '\0');
     const int error = api().identify(m_index, identity, PLANLOOM_IDENTITY_BYTES);
     if (error != kSuccess)
         return planloom::failed("GPU " + std::to_string(m_index) + " has no identity: " + api().errorText(error));
-    m_communication = &communication;
-    return {};
+    MemoryHandle handle{};
+    const char *chosen = std::getenv("PLANLOOM_GPU_COPIES");
+    const bool isOff = chosen != nullptr && std::string_view(chosen) == "off";
+    return !isOff && api().exportMemory(&handle, m_workspace) == kSuccess;
 }
 
 Result<std::unique_ptr<device::Queue>> CudaDevice::makeQueue()

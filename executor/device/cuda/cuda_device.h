@@ -122,9 +122,11 @@ public:
     Result<std::unique_ptr<device::Updates>> makeUpdates(const update::Formula &formula,
                                                          std::span<const device::UpdateRange> ranges) override;
 
-    /// From here on Space::Device is memory that NCCL can register; @p api must outlive it. @p identity: the device's,
-    /// of PLANLOOM_IDENTITY_BYTES. Errors: those of the device.
-    Status communicates(const CommunicationApi &api, char *identity);
+    /// @p identity: of PLANLOOM_IDENTITY_BYTES. True if other processes can open its memory. Errors: those of the
+    /// device.
+    Result<bool> identify(char *identity);
+    /// From here on Space::Device is memory that NCCL can register; @p api must outlive it.
+    void communicates(const CommunicationApi &api) { m_communication = &api; }
 
     [[nodiscard]] const Provider &provider() const { return m_provider; }
     [[nodiscard]] const RuntimeApi &api() const { return m_provider.runtime; }

@@ -60,6 +60,19 @@ std::optional<BiasAct> biasOf(const Request &request, const ProductShape &shape)
     return kernel;
 }
 
+/// The product with @p epilogue in it; an error where cuBLASLt has none such.
+Result<MatrixProduct> productWith(const Request &request, ProductShape shape, Epilogue epilogue)
+{
+    shape.epilogue = epilogue;
+    return MatrixProduct::make(request.device, shape);
+}
+
+/// Whether an epilogue can use input @p i of a product.
+bool isAlike(const Request &request, std::size_t i, const ProductShape &shape)
+{
+    return kindOf(request.inputs[i]) == shape.kindY;
+}
+
 Made makeProduct(const Request &request)
 {
     const auto shape = shapeOfProduct(request);
@@ -67,6 +80,12 @@ Made makeProduct(const Request &request)
     const auto bias = shape && biased ? biasOf(request, *shape) : std::nullopt;
     if (!shape || (biased && !bias))
         return onlyOnHost(request);
+    if (biased && isAlike(request, 2, *shape))
+        if (auto whole = productWith(request, *shape, Epilogue::Bias))
+            return makeFunction([product = std::make_shared<MatrixProduct>(std::move(*whole))](CudaQueue &queue, bool,
+                                                                                               Inputs in, Outputs out) {
+                product->run(queue, in[0], in[1], out[0], {in[2], nullptr});
+            });
     auto product = MatrixProduct::make(request.device, *shape);
     if (!product)
         return product.error();
@@ -102,6 +121,12 @@ Made makeMatMulGelu(const Request &request)
     const auto bias = shape ? biasOf(request, *shape) : std::nullopt;
     if (!bias)
         return onlyOnHost(request);
+    if (byTanh(request) && isAlike(request, 2, *shape))
+        if (auto whole = productWith(request, *shape, Epilogue::GeluBias))
+            return makeFunction([product = std::make_shared<MatrixProduct>(std::move(*whole))](CudaQueue &queue, bool,
+                                                                                               Inputs in, Outputs out) {
+                product->run(queue, in[0], in[1], out[0], {in[2], out[1]});
+            });
     auto product = MatrixProduct::make(request.device, *shape);
     if (!product)
         return product.error();
@@ -142,6 +167,12 @@ Made makeMatMulGeluGrad(const Request &request)
     const auto shape = shapeOfProduct(request);
     if (!shape || request.inSize(2) != request.outSize(0) || !isFloat(request.inputs[2]))
         return onlyOnHost(request);
+    if (byTanh(request) && isAlike(request, 2, *shape))
+        if (auto whole = productWith(request, *shape, Epilogue::GeluGradient))
+            return makeFunction([product = std::make_shared<MatrixProduct>(std::move(*whole))](CudaQueue &queue, bool,
+                                                                                               Inputs in, Outputs out) {
+                product->run(queue, in[0], in[1], out[0], {nullptr, in[2]});
+            });
     auto product = MatrixProduct::make(request.device, *shape);
     if (!product)
         return product.error();

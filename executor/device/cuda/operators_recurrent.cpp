@@ -209,7 +209,12 @@ private:
 /// Products of float32 matrices, made once for all steps.
 class Products {
 public:
-    explicit Products(const Request &request) : m_device(request.device) {}
+    /// What lies within its matrices lies at multiples of rows of features or of states.
+    Products(const Request &request, const Layer &layer)
+        : m_device(request.device),
+          m_aligned(layer.how.hidden % kFloats == 0 && layer.features % kFloats == 0)
+    {
+    }
     /// Its number; -1: cuBLASLt has none, or is not there.
     int add(std::int64_t rows, std::int64_t inner, std::int64_t columns, bool transA, bool transB, bool adds)
     {
@@ -220,6 +225,8 @@ public:
         shape.transA = transA;
         shape.transB = transB;
         shape.adds = adds;
+        if (!m_aligned)
+            shape.alignment = sizeof(float);
         auto made = MatrixProduct::make(m_device, shape);
         if (!made) {
             m_failed = true;
@@ -235,7 +242,9 @@ public:
     }
 
 private:
+    static constexpr std::int64_t kFloats = ProductShape().alignment / sizeof(float);
     CudaDevice &m_device;
+    bool m_aligned;
     bool m_failed = false;
     std::vector<std::shared_ptr<MatrixProduct>> m_products;
 };
@@ -254,7 +263,7 @@ public:
     RecurrentForward(const Request &request, Layer layer)
         : CudaKernel(0),
           m_layer(std::move(layer)),
-          m_products(request),
+          m_products(request, m_layer),
           m_type(request.op.type.name().front())
     {
         const Recurrence &how = m_layer.how;
@@ -385,7 +394,7 @@ public:
     RecurrentBackward(const Request &request, Layer layer, std::size_t first)
         : CudaKernel(0),
           m_layer(std::move(layer)),
-          m_products(request),
+          m_products(request, m_layer),
           m_type(request.op.type.name().front()),
           m_firstInput(first)
     {

@@ -22,7 +22,7 @@ Result<MatrixProduct> MatrixProduct::make(CudaDevice &device, const ProductShape
     if (!kinds || shape.rows <= 0 || shape.inner <= 0 || shape.columns <= 0 || shape.batch <= 0)
         return unsupported("no product of these types or sizes");
     MatrixProduct made(device);
-    if (!made.describe(shape) || !made.choose())
+    if (!made.describe(shape) || !made.choose(shape.alignment))
         return unsupported("cuBLASLt has no algorithm for this product");
     return made;
 }
@@ -34,7 +34,8 @@ MatrixProduct::MatrixProduct(MatrixProduct &&other) noexcept
       m_b(std::exchange(other.m_b, nullptr)),
       m_y(std::exchange(other.m_y, nullptr)),
       m_chosen(other.m_chosen),
-      m_adds(other.m_adds)
+      m_adds(other.m_adds),
+      m_epilogue(other.m_epilogue)
 {
 }
 
@@ -52,16 +53,48 @@ bool MatrixProduct::describe(const ProductShape &shape)
 {
     const ProductApi &api = *m_device->provider().products;
     m_adds = shape.adds;
+    m_epilogue = shape.epilogue;
     const std::int32_t first = shape.transB ? 1 : 0;
     const std::int32_t second = shape.transA ? 1 : 0;
     return api.createDescription(&m_description, ComputeKind::Float32, DataKind::Float32) == 0
         && api.setDescription(m_description, ProductAttribute::TransA, &first, sizeof first) == 0
         && api.setDescription(m_description, ProductAttribute::TransB, &second, sizeof second) == 0
+        && describeEpilogue(shape)
         && layout(m_b, shape.kindB, shape.transB ? shape.inner : shape.columns,
                   shape.transB ? shape.columns : shape.inner, shape.batch, shape.strideB)
         && layout(m_a, shape.kindA, shape.transA ? shape.rows : shape.inner, shape.transA ? shape.inner : shape.rows,
                   shape.batch, shape.strideA)
         && layout(m_y, shape.kindY, shape.columns, shape.rows, shape.batch, shape.rows * shape.columns);
+}
+
+bool MatrixProduct::describeEpilogue(const ProductShape &shape)
+{
+    if (m_epilogue == Epilogue::None)
+        return true;
+    const ProductApi &api = *m_device->provider().products;
+    const std::int64_t leading = shape.columns;
+    const bool keeps = m_epilogue != Epilogue::Bias;
+    if (shape.batch != 1 || shape.adds || (keeps && leading % 8 != 0)) // the library's rule
+        return false;
+    // Algorithms are asked for before there is memory: these say how it is aligned.
+    const auto *aligned = reinterpret_cast<const void *>(std::uintptr_t{shape.alignment});
+    return api.setDescription(m_description, ProductAttribute::Epilogue, &m_epilogue, sizeof m_epilogue) == 0
+        && (!keeps
+            || api.setDescription(m_description, ProductAttribute::AuxiliaryLeading, &leading, sizeof leading) == 0)
+        && point({aligned, aligned}) == 0;
+}
+
+/// Where the next product finds what its epilogue uses.
+int MatrixProduct::point(const EpilogueData &with) const
+{
+    const ProductApi &api = *m_device->provider().products;
+    int error = 0;
+    if (m_epilogue == Epilogue::Bias || m_epilogue == Epilogue::GeluBias)
+        error = api.setDescription(m_description, ProductAttribute::BiasPointer, &with.bias, sizeof with.bias);
+    if (error == 0 && (m_epilogue == Epilogue::GeluBias || m_epilogue == Epilogue::GeluGradient))
+        error = api.setDescription(m_description, ProductAttribute::AuxiliaryPointer, &with.auxiliary,
+                                   sizeof with.auxiliary);
+    return error;
 }
 
 bool MatrixProduct::layout(MatrixLayout &made, Kind kind, std::int64_t rows, std::int64_t columns, std::int64_t batch,
@@ -77,14 +110,19 @@ bool MatrixProduct::layout(MatrixLayout &made, Kind kind, std::int64_t rows, std
                 && api.setLayout(made, LayoutAttribute::BatchStride, &stride, sizeof stride) == 0));
 }
 
-bool MatrixProduct::choose()
+bool MatrixProduct::choose(std::uint32_t alignment)
 {
     const ProductApi &api = *m_device->provider().products;
     const auto most = static_cast<std::uint64_t>(CudaDevice::kWorkspaceBytes);
     ProductPreference preference = nullptr;
     int found = 0;
+    const auto align = [&](PreferenceAttribute what) {
+        return api.setPreference(preference, what, &alignment, sizeof alignment) == 0;
+    };
     const bool chosen = api.createPreference(&preference) == 0
         && api.setPreference(preference, PreferenceAttribute::MaxWorkspaceBytes, &most, sizeof most) == 0
+        && align(PreferenceAttribute::AlignmentA) && align(PreferenceAttribute::AlignmentB)
+        && align(PreferenceAttribute::AlignmentC) && align(PreferenceAttribute::AlignmentD)
         && api.heuristic(m_device->products(), m_description, m_b, m_a, m_y, m_y, preference, 1, &m_chosen, &found) == 0
         && found > 0 && m_chosen.state == 0;
     if (preference != nullptr)
@@ -92,8 +130,10 @@ bool MatrixProduct::choose()
     return chosen;
 }
 
-void MatrixProduct::run(CudaQueue &queue, const void *a, const void *b, void *y) const
+void MatrixProduct::run(CudaQueue &queue, const void *a, const void *b, void *y, const EpilogueData &with) const
 {
+    if (!m_device->checkOther(point(with), "an epilogue of a product"))
+        return;
     const float alpha = 1;
     const float beta = m_adds ? 1 : 0;
     m_device->checkOther(

@@ -4,12 +4,13 @@
 #include "executor/device/plugin/abi.h"
 
 /* The third C table of a device library, which need not have it: communication between its devices, of several
- * processes and machines, without a way over the host's memory (NCCL).
+ * processes and machines, without a way over the host's memory (NCCL), and between ranks that share a device, by copies
+ * between their memory.
  *
- * A team is a fixed set of devices, each of another rank. Its calls never wait: collective() and messages() return at
- * once, and poll() says when all that was asked for lies in the queue; what is recorded there before that does not
- * stand behind it. All members ask for a team's collectives in the same order; its messages between two members are
- * matched in the order in which both ask for them.
+ * A team is a fixed set of devices, each of another rank: all different, or all the same one. Its calls never wait:
+ * collective() and messages() return at once, and poll() says when all that was asked for lies in the queue; what is
+ * recorded there before that does not stand behind it. All members ask for a team's collectives in the same order; its
+ * messages between two members are matched in the order in which both ask for them.
  *
  * Thread contract: all calls for one team by one thread. */
 
@@ -18,7 +19,7 @@ extern "C" {
 #endif
 
 /* Grows with every change of this file. */
-#define PLANLOOM_COMMUNICATION_ABI 1U
+#define PLANLOOM_COMMUNICATION_ABI 2U
 /* The symbol of a library that has the table: PlanloomCommunicationLibrary. */
 #define PLANLOOM_COMMUNICATION_LIBRARY "planloomCommunicationTable"
 
@@ -33,6 +34,8 @@ typedef struct PlanloomTeamOptions {
     int32_t position; /* of this member */
     int32_t
         blocks; /* of threads at most that one of its collectives occupies the device with; 0: the library's choice */
+    int32_t shares; /* 1: all members have one device. Such a team reduces no doubles; its messages go from position 0
+                       to 1 */
 } PlanloomTeamOptions;
 
 /* A collective of comm/communicator.h. bytesTo, bytesFrom: NULL, or the unequal pieces of an all-to-all. */
@@ -62,11 +65,13 @@ typedef struct PlanloomCommunicationTable {
 
     /* The vendor library's version, as it counts; negative: there is none, and why. */
     int32_t (*version)(PlanloomError *why);
-    /* From here on the device's memory is allocated so that teams can register it. identity: of
-     * PLANLOOM_IDENTITY_BYTES, the same text for the same device in every process, and another for every other device
-     * of any machine. */
-    int32_t (*prepare)(PlanloomDevice *device, char *identity, PlanloomError *why);
-    int32_t (*makeId)(char *id, PlanloomError *why);
+    /* identity: of PLANLOOM_IDENTITY_BYTES, the same text for the same device in every process, and another for every
+     * other device of any machine. 1: ranks may share the device in a team; 0: not. */
+    int32_t (*identify)(PlanloomDevice *device, char *identity, PlanloomError *why);
+    /* From here on the device's memory is allocated so that teams of different devices can register it; those that
+     * share it cannot use it then. */
+    int32_t (*prepare)(PlanloomDevice *device, PlanloomError *why);
+    int32_t (*makeId)(int32_t shares, char *id, PlanloomError *why);
 
     /* Begins to join a team; poll() says when all members have. */
     PlanloomTeam *(*join)(PlanloomDevice *device, const PlanloomTeamOptions *how, PlanloomError *why);

@@ -22,6 +22,7 @@ namespace {
 
 static_assert(kSuccess == cudaSuccess && kNotReady == cudaErrorNotReady);
 static_assert(kStreamNonBlocking == cudaStreamNonBlocking && kEventDisableTiming == cudaEventDisableTiming);
+static_assert(sizeof(MemoryHandle) == sizeof(cudaIpcMemHandle_t) && kOpenLazily == cudaIpcMemLazyEnablePeerAccess);
 static_assert(kHostAllocPortable == cudaHostAllocPortable && kCaptureThreadLocal == cudaStreamCaptureModeThreadLocal);
 static_assert(static_cast<int>(CopyKind::HostToDevice) == cudaMemcpyHostToDevice
               && static_cast<int>(CopyKind::DeviceToHost) == cudaMemcpyDeviceToHost
@@ -30,10 +31,22 @@ static_assert(static_cast<int>(DataKind::Float32) == CUDA_R_32F && static_cast<i
 static_assert(static_cast<int>(ComputeKind::Float32) == CUBLAS_COMPUTE_32F
               && static_cast<int>(ComputeKind::Tf32) == CUBLAS_COMPUTE_32F_FAST_TF32);
 static_assert(static_cast<int>(ProductAttribute::TransA) == CUBLASLT_MATMUL_DESC_TRANSA
-              && static_cast<int>(ProductAttribute::TransB) == CUBLASLT_MATMUL_DESC_TRANSB);
+              && static_cast<int>(ProductAttribute::TransB) == CUBLASLT_MATMUL_DESC_TRANSB
+              && static_cast<int>(ProductAttribute::Epilogue) == CUBLASLT_MATMUL_DESC_EPILOGUE
+              && static_cast<int>(ProductAttribute::BiasPointer) == CUBLASLT_MATMUL_DESC_BIAS_POINTER
+              && static_cast<int>(ProductAttribute::AuxiliaryPointer) == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER
+              && static_cast<int>(ProductAttribute::AuxiliaryLeading) == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD);
+static_assert(static_cast<int>(Epilogue::None) == CUBLASLT_EPILOGUE_DEFAULT
+              && static_cast<int>(Epilogue::Bias) == CUBLASLT_EPILOGUE_BIAS
+              && static_cast<int>(Epilogue::GeluBias) == CUBLASLT_EPILOGUE_GELU_AUX_BIAS
+              && static_cast<int>(Epilogue::GeluGradient) == CUBLASLT_EPILOGUE_DGELU);
 static_assert(static_cast<int>(LayoutAttribute::BatchCount) == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT
               && static_cast<int>(LayoutAttribute::BatchStride) == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
-static_assert(static_cast<int>(PreferenceAttribute::MaxWorkspaceBytes) == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
+static_assert(static_cast<int>(PreferenceAttribute::MaxWorkspaceBytes) == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES
+              && static_cast<int>(PreferenceAttribute::AlignmentA) == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES
+              && static_cast<int>(PreferenceAttribute::AlignmentB) == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES
+              && static_cast<int>(PreferenceAttribute::AlignmentC) == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES
+              && static_cast<int>(PreferenceAttribute::AlignmentD) == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
 static_assert(CUBLAS_OP_N == 0 && CUBLAS_OP_T == 1 && sizeof(cublasOperation_t) == sizeof(std::int32_t));
 static_assert(sizeof(ProductAlgorithm) == sizeof(cublasLtMatmulAlgo_t));
 static_assert(sizeof(ProductHeuristic) == sizeof(cublasLtMatmulHeuristicResult_t)
@@ -82,6 +95,15 @@ RuntimeApi linkedRuntime()
     api.errorText = [](int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); };
     api.malloc = [](void **data, std::size_t bytes) -> int { return cudaMalloc(data, bytes); };
     api.free = [](void *data) -> int { return cudaFree(data); };
+    api.exportMemory = [](MemoryHandle *handle, void *data) -> int {
+        return cudaIpcGetMemHandle(reinterpret_cast<cudaIpcMemHandle_t *>(handle), data);
+    };
+    api.openMemory = [](void **data, MemoryHandle handle, unsigned int flags) -> int {
+        cudaIpcMemHandle_t opened{};
+        std::memcpy(&opened, &handle, sizeof opened);
+        return cudaIpcOpenMemHandle(data, opened, flags);
+    };
+    api.closeMemory = [](void *data) -> int { return cudaIpcCloseMemHandle(data); };
     api.hostAlloc = [](void **data, std::size_t bytes, unsigned int flags) -> int {
         return cudaHostAlloc(data, bytes, flags);
     };
