@@ -20,7 +20,7 @@ using cost::Collective;
 
 constexpr std::chrono::seconds kDeadline{60};
 constexpr std::int64_t kFirstBytes = 64;
-constexpr std::int64_t kFactor = 8;
+constexpr std::int64_t kFactor = 4;
 constexpr int kFewestRounds = 5;
 constexpr int kMostRounds = 200;
 constexpr int kTag = 1;

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace planloom::runtime {
 
@@ -408,16 +409,23 @@ Result<run::Validation> RankExecutor::evaluate()
     return seen;
 }
 
-/// Starts whatever may start. Operators are given to the device one by one, in between of which communication goes on.
+/// Starts whatever may start. Operators are given to the device one by one, in between of which communication goes on;
+/// a processor runs them in place, so that a compute task starts behind all that may run beside it.
 void RankExecutor::startReady()
 {
+    std::optional<Unit> computes;
     while (m_status) {
         if (m_parts.program.spansSteps())
             leaveSteps();
         const auto unit = m_dispatcher->next(static_cast<double>(now()));
-        if (!unit)
+        if (unit && task(*unit).lane == program::Lane::Compute)
+            computes = unit;
+        else if (unit)
+            start(*unit);
+        else if (computes)
+            start(*std::exchange(computes, std::nullopt));
+        else
             return;
-        start(*unit);
     }
 }
 
@@ -604,10 +612,14 @@ void RankExecutor::finish(Unit unit)
         stepsAgreed();
 }
 
+/// Ranks that share a core take turns at every operator then, not at the end of a time slice of milliseconds: messages
+/// of a ring go on only while both ends run.
 void RankExecutor::betweenOperators()
 {
-    if (!m_running.empty())
-        poll();
+    if (m_running.empty())
+        return;
+    poll();
+    sched_yield();
 }
 
 Status RankExecutor::waitWhileIdle()

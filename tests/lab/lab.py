@@ -14,8 +14,9 @@ class Lab:
     """`hosts` ranks at `rate`. The cluster is one machine whose devices share this one's cores, each on a port of the network: hosts that
     are namespaces do not know that they share them."""
 
-    def __init__(self, planloom, hosts, rate, folder):
+    def __init__(self, planloom, hosts, rate, folder, burst=None):
         self.planloom, self.hosts, self.rate, self.folder = planloom, hosts, rate, folder
+        self.curves, self.burst = None, burst
         # TCP over Ethernet keeps 1448 of 1538 bytes on the wire; the limit counts 1514 of them.
         bandwidth = bits(rate) / 8 * 1448 / 1514
         self.cluster = self.file("lab.yaml")
@@ -28,7 +29,8 @@ class Lab:
         return os.path.join(self.folder, name)
 
     def run(self, arguments, shaped=False):
-        command = ([SHAPED, "--hosts", str(self.hosts), "--rate", self.rate] if shaped else []) + arguments
+        network = [SHAPED, "--hosts", str(self.hosts), "--rate", self.rate] + (["--burst", str(self.burst)] if self.burst else [])
+        command = (network if shaped else []) + arguments
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode == 77:
             sys.exit("network namespaces are not allowed here")
@@ -36,20 +38,15 @@ class Lab:
             sys.exit(f"{' '.join(command)}\n{done.stderr}")
         return done.stdout
 
-    def curves(self):
-        """Messages and collectives as the shaped network carries them."""
-        if not os.path.exists(self.file("curves.json")):
-            self.run(["mpirun", "-np", str(self.hosts), "--bind-to", "none", self.planloom, "transport", "--out", self.file("curves.json")], shaped=True)
-        with open(self.file("curves.json")) as text:
-            return json.load(text)["curves"]
-
-    def profile(self, plan):
-        """Operators as this machine runs those of `plan`, with the network's curves."""
-        path = self.file("profile.json")
-        self.run([self.planloom, "profile", "--plan", plan, "--threads", "1", "-o", path, "--quiet"])
+    def profile(self, plan, name="profile.json"):
+        """Operators as this machine runs those of `plan`, with messages and collectives as the shaped network carries them, which are measured once."""
+        path = self.file(name)
+        self.run([self.planloom, "profile", "--plan", plan, "--threads", "1", "-o", path, "--quiet"], shaped=self.curves is None)
         with open(path) as text:
             profile = json.load(text)
-        profile["curves"] = self.curves()
+        if self.curves is None:
+            self.curves = profile["curves"]
+        profile["curves"] = self.curves
         profile["extra"].pop("allreduce_bytes_per_second", None)
         with open(path, "w") as out:
             json.dump(profile, out)

@@ -45,7 +45,7 @@ void TestTransport::measuresEveryMesh()
         QVERIFY2(curves[0].contains(name), name);
         const auto &points = curves[0].at(name);
         QCOMPARE(points[0].bytes, 64.0);
-        QCOMPARE(points[1].bytes, 512.0);
+        QCOMPARE(points[1].bytes, 256.0);
         for (const cost::CurvePoint &point : points)
             QVERIFY(point.seconds.value() > 0);
     }

@@ -15,6 +15,8 @@
 #include <QTest>
 #include <QWheelEvent>
 
+#include <map>
+
 using namespace planloom;
 using namespace planloom::ui;
 
@@ -57,6 +59,7 @@ private:
     void key(Qt::Key key, Qt::KeyboardModifiers modifiers = {}) { QTest::keyClick(m_view->canvas(), key, modifiers); }
     void wheel(int delta, Qt::KeyboardModifiers modifiers, const QPoint &at);
     void trainFake();
+    void averagesAreMarked();
 
     testing::FakeRun m_run;
     std::unique_ptr<StudioState> m_state;
@@ -410,6 +413,7 @@ void TestTimelineView::aRoundLiesBesideItsPrediction()
         QCOMPARE(*model.counterpart(*measured), predicted);
     }
     QVERIFY(model.round(8).followed);
+    averagesAreMarked();
     // Another round by the box.
     auto *box = m_view->findChild<QSpinBox *>();
     QTRY_VERIFY(box->isVisible());
@@ -418,6 +422,39 @@ void TestTimelineView::aRoundLiesBesideItsPrediction()
     QCOMPARE(model.anchorStep(), 4);
     QCOMPARE(box->value(), 4);
     QVERIFY2(box->text().startsWith(QStringLiteral("Steps 4–7")), qPrintable(box->text()));
+}
+
+/// Each from its snapshot to its merge. The first merge is of a round before, the last snapshot is not merged.
+void TestTimelineView::averagesAreMarked()
+{
+    const TimelineModel &model = m_view->model();
+    const trace::Trace &trace = m_state->measured();
+    std::map<std::string, std::vector<std::int64_t>> times; // of rank 0, by task
+    for (const trace::Record &record : trace.records) {
+        const trace::TaskInfo &task = trace.tasks[static_cast<std::size_t>(record.task)];
+        if (record.rank == 0 && task.id.ends_with(".b0"))
+            times[task.id].push_back(record.start + (task.kind == trace::Kind::Snapshot ? record.duration : 0));
+    }
+    const std::vector<std::int64_t> &snapshots = times.at("s0.SN.b0");
+    const std::vector<std::int64_t> &merges = times.at("s0.M.b0");
+    QVERIFY(snapshots.size() > 1 && !merges.empty());
+    const auto row = std::find_if(model.rows().begin(), model.rows().end(),
+                                  [](const TimelineModel::Row &r) { return r.measured && r.computes; });
+    const std::vector<TimelineModel::Average> averages = model.averages(*row, {model.begin(), model.end()});
+    QVERIFY(merges[0] < snapshots[0]);
+    QVERIFY(!averages[0].snapshot);
+    QCOMPARE(*averages[0].merge, merges[0]);
+    for (std::size_t i = 0; i < snapshots.size(); ++i) {
+        const TimelineModel::Average &average = averages[i + 1];
+        QCOMPARE(*average.snapshot, snapshots[i]);
+        QCOMPARE(average.merge.has_value(), i + 1 < merges.size());
+        if (average.merge)
+            QCOMPARE(*average.merge, merges[i + 1]);
+    }
+    m_view->canvas()->showAll();
+    const int x = TimelinePainter::kGutter + static_cast<int>(canvas().axis().toPixel(static_cast<double>(merges[0])));
+    const int foot = TimelinePainter::kRuler + row->y - canvas().scroll() + row->height;
+    QCOMPARE(canvas().grab().toImage().pixelColor(x, foot - 1), theme().text);
 }
 
 void TestTimelineView::aSimulatorsTraceIsNotMeasured()

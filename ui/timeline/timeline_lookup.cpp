@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 namespace planloom::ui {
 
@@ -19,6 +20,38 @@ TimelineModel::Slice shown(bool measured, const trace::Index::Slice &slice)
 trace::Index::Slice stored(const TimelineModel::Slice &slice)
 {
     return {static_cast<std::uint32_t>(slice.lod), slice.index};
+}
+
+struct AveragingTasks {
+    std::int32_t snapshot = -1;
+    std::int32_t merge = -1; ///< -1: has no record
+};
+
+/// Of steps [first, end): a bucket's snapshots and merges take turns.
+void appendAverages(const trace::Index &index, const AveragingTasks &tasks,
+                    const std::pair<std::int32_t, std::int32_t> &steps, std::int64_t offset,
+                    std::vector<TimelineModel::Average> &averages)
+{
+    bool open = false; // a snapshot whose merge is still to come
+    for (std::int32_t step = steps.first; step < steps.second; ++step) {
+        const auto merge = tasks.merge >= 0 ? index.find(tasks.merge, step) : std::nullopt;
+        const auto snapshot = index.find(tasks.snapshot, step);
+        const auto takeSnapshot = [&] {
+            const trace::Record record = index.record(*snapshot);
+            averages.push_back({record.start + record.duration + offset, std::nullopt});
+            open = true;
+        };
+        const bool mergesAtOnce = merge && snapshot && index.record(*snapshot).start < index.record(*merge).start;
+        if (mergesAtOnce)
+            takeSnapshot();
+        if (merge && !open)
+            averages.emplace_back();
+        if (merge)
+            averages.back().merge = index.record(*merge).start + offset;
+        open = open && !merge;
+        if (snapshot && !mergesAtOnce)
+            takeSnapshot();
+    }
 }
 
 } // namespace
@@ -184,6 +217,39 @@ TimelineModel::Totals TimelineModel::totals(trace::Window window, bool measured,
         totals.busy += bar.busy;
     }
     return totals;
+}
+
+std::vector<TimelineModel::Average> TimelineModel::averages(const Row &row, trace::Window window) const
+{
+    const std::vector<std::int32_t> &snapshots = m_snapshots[row.measured ? 1 : 0];
+    if (!row.computes || snapshots.empty())
+        return {};
+    const trace::Index &shown = index(row.measured);
+    const std::int64_t offset = row.measured ? 0 : m_offset;
+    const Group &group = m_groups[row.group];
+    const std::int32_t rank = row.measured ? group.measuredRank : group.predictedRank;
+    const auto overlaps = [&](const trace::Window &step) {
+        return step.begin <= step.end && step.begin + offset <= window.end && step.end + offset >= window.begin;
+    };
+    const std::vector<trace::Window> &steps = shown.steps();
+    const auto first = std::find_if(steps.begin(), steps.end(), overlaps);
+    const auto last = std::find_if(steps.rbegin(), std::make_reverse_iterator(first), overlaps).base();
+    constexpr std::ptrdiff_t kMostSteps = 200;
+    if (last - first > kMostSteps)
+        return {};
+    const auto round = static_cast<std::int32_t>(shown.tables().rounds.steps);
+    const auto firstStep = std::max(0, static_cast<std::int32_t>(first - steps.begin()) - round);
+    const auto endStep = static_cast<std::int32_t>(std::min(last - steps.begin() + round, std::ssize(steps)));
+    std::vector<Average> found;
+    for (const std::int32_t snapshot : snapshots) {
+        std::string id = shown.tables().task(snapshot)->id; // "s0.SN.b1" and "s0.M.b1"
+        const std::size_t kind = id.find(".SN.");
+        if (shown.rankOf(snapshot) != rank || kind == std::string::npos)
+            continue;
+        id.replace(kind, 4, ".M.");
+        appendAverages(shown, {snapshot, shown.taskOn(rank, id)}, {firstStep, endStep}, offset, found);
+    }
+    return found;
 }
 
 } // namespace planloom::ui

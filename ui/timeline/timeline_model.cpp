@@ -11,6 +11,15 @@ namespace {
 
 const trace::TaskInfo kUnknownTask;
 
+std::vector<std::int32_t> snapshots(const trace::Tables &tables)
+{
+    std::vector<std::int32_t> tasks;
+    for (std::size_t task = 0; task < tables.tasks.size(); ++task)
+        if (tables.tasks[task].kind == trace::Kind::Snapshot)
+            tasks.push_back(static_cast<std::int32_t>(task));
+    return tasks;
+}
+
 double idleShare(const trace::Row &row, trace::Window window)
 {
     const auto [first, last] = row.within(window);
@@ -176,6 +185,7 @@ void TimelineModel::layOut()
     for (const bool measured : {false, true}) {
         addGroups(measured);
         m_rowOfLod[measured ? 1 : 0].assign(lod(measured).rows().size(), -1);
+        m_snapshots[measured ? 1 : 0] = snapshots(tables(measured));
     }
     m_rows.reserve(lod(false).rows().size() + lod(true).rows().size());
     int y = kGroupGap / 2;

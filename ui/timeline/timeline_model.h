@@ -61,6 +61,12 @@ public:
         std::int64_t count = 0;
         std::int64_t busy = 0; ///< nanoseconds
     };
+    /// An average of a bucket of parameters on one rank (exchange dasgd), as shown, nanoseconds: when the snapshot that
+    /// it begins with was taken, and when its merge began. Nothing: that is not in the trace.
+    struct Average {
+        std::optional<std::int64_t> snapshot;
+        std::optional<std::int64_t> merge;
+    };
     using Range = std::pair<std::size_t, std::size_t>; ///< [first, last)
 
     TimelineModel();
@@ -136,6 +142,10 @@ public:
     [[nodiscard]] std::optional<Slice> onRow(const Slice &slice, int by) const; ///< previous or next on its row
     [[nodiscard]] std::optional<Slice> alongMicroBatch(const Slice &slice,
                                                        int by) const; ///< previous or next work on its micro-batch
+    /// Averages of the compute lane @p row whose snapshot or merge is in a step that @p window (as shown) touches; none
+    /// where these are too many to be told apart. Cost: O(steps + those in the window * buckets * tasks of the lane in
+    /// a step).
+    [[nodiscard]] std::vector<Average> averages(const Row &row, trace::Window window) const;
     /// A slice of the task with this id on this device (any device if empty), predicted if there is one.
     [[nodiscard]] std::optional<Slice> find(std::string_view taskId, std::string_view device) const;
     /// All slices whose task id contains @p text, in time order, at most @p limit.
@@ -176,7 +186,8 @@ private:
     std::vector<Group> m_groups;
     std::vector<std::uint32_t> m_groupOfRank[2]; ///< per clock (measured: 1)
     std::vector<Row> m_rows;
-    std::vector<std::int32_t> m_rowOfLod[2]; ///< per clock: index into m_rows; -1: hidden
+    std::vector<std::int32_t> m_rowOfLod[2];  ///< per clock: index into m_rows; -1: hidden
+    std::vector<std::int32_t> m_snapshots[2]; ///< per clock: tasks of that kind
     int m_height = 0;
 };
 

@@ -19,6 +19,7 @@ constexpr int kTextureWidth = 5; // pixels: narrower boxes show their hue only
 constexpr int kNumberWidth = 17; // pixels: room for a micro-batch number
 constexpr int kIdWidth = 74;     // pixels: room for a whole task id
 constexpr int kNotch = 3;        // pixels: the serrated foot of merged slices
+constexpr int kMark = 4;         // pixels: half of the mark of a snapshot or a merge
 
 } // namespace
 
@@ -66,6 +67,8 @@ void TimelinePainter::paint(QPainter &painter, const TimelineScene &scene, const
     const auto [first, last] = scene.model->rowsBetween(top, bottom);
     for (std::size_t r = first; r < last; ++r)
         paintRow(painter, scene, scene.model->rows()[r]);
+    for (std::size_t r = first; r < last; ++r)
+        paintAverages(painter, scene, scene.model->rows()[r]);
     painter.setClipping(false);
     paintLabels(painter, scene);
     paintRuler(painter, scene, font);
@@ -150,6 +153,35 @@ void TimelinePainter::paintMerged(QPainter &painter, const KindStyle &style, con
     const QColor color(mix(ink.red(), paper.red()), mix(ink.green(), paper.green()), mix(ink.blue(), paper.blue()));
     const int foot = ((box.x() >> 1) & 1) ? kNotch : 0;
     fill(painter, box.adjusted(0, 0, 0, -foot), color);
+}
+
+/// A triangle that points down where a snapshot was taken, up where the average was merged, and a line between both.
+void TimelinePainter::paintAverages(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row)
+{
+    const auto averages = scene.model->averages(
+        row, {std::llround(std::floor(scene.axis.begin())), std::llround(std::ceil(scene.axis.end()))});
+    const int foot = scene.area.y() + row.y - scene.scroll + row.height;
+    const auto pixel = [&](std::int64_t time) {
+        const double x = scene.axis.toPixel(static_cast<double>(time));
+        return scene.area.x() + static_cast<int>(std::floor(std::clamp(x, -16.0, scene.area.width() + 16.0)));
+    };
+    const auto triangle = [&](int x, bool down, int size, const QColor &color) {
+        for (int i = 0; i <= size; ++i)
+            fill(painter, QRect(x - i, down ? foot - i : foot - size + i, 2 * i + 1, 1), color);
+    };
+    const auto mark = [&](std::int64_t time, bool down) {
+        triangle(pixel(time), down, kMark + 2, theme().base);
+        triangle(pixel(time), down, kMark, theme().text);
+    };
+    for (const TimelineModel::Average &average : averages) {
+        if (average.snapshot && average.merge)
+            fill(painter, QRect(QPoint(pixel(*average.snapshot), foot), QPoint(pixel(*average.merge), foot + 1)),
+                 theme().text);
+        if (average.snapshot)
+            mark(*average.snapshot, true);
+        if (average.merge)
+            mark(*average.merge, false);
+    }
 }
 
 void TimelinePainter::paintLabels(QPainter &painter, const TimelineScene &scene)
