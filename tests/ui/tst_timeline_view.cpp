@@ -451,9 +451,10 @@ void TestTimelineView::averagesAreMarked()
         if (average.merge)
             QCOMPARE(*average.merge, merges[i + 1]);
     }
-    m_view->canvas()->showAll();
-    const int x = TimelinePainter::kGutter + static_cast<int>(canvas().axis().toPixel(static_cast<double>(merges[0])));
-    const int foot = TimelinePainter::kRuler + row->y - canvas().scroll() + row->height;
+    TimelineViewport &viewport = canvas().viewport();
+    viewport.showAll();
+    const int x = TimelinePainter::kGutter + static_cast<int>(viewport.axis().toPixel(static_cast<double>(merges[0])));
+    const int foot = TimelinePainter::kRuler + row->y - viewport.scroll() + row->height;
     QCOMPARE(canvas().grab().toImage().pixelColor(x, foot - 1), theme().text);
 }
 
