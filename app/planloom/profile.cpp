@@ -62,6 +62,8 @@ Result<Task> taskOf(const ProfileOptions &options)
             task.how.optimizer = document->plan.optimizer;
         else // the same operators, without a parameter server
             document->plan.admm->parallel = admm::Parallel::Synchronous;
+        for (plan::Stage &stage : document->plan.stages)
+            stage.memory = {}; // operators are measured one by one, with all that they read in its place
         task.plan = std::move(*document);
         task.data = options.data;
     } else {
