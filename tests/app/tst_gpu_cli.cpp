@@ -90,6 +90,10 @@ void TestGpuCli::plansForGpusTrainOnThem()
         const QByteArray log = readAll(at(QString("run%1%2%3/log").arg(ranks).arg(gpus).arg(gpu)));
         QCOMPARE(log.contains("trains on cuda:0, emulated GPU"), gpu);
         QCOMPARE(log.contains(path), gpu || path.isEmpty());
+        // Times of processors are not set against a prediction for GPUs.
+        QCOMPARE(log.contains("that the plan places on GPUs"), !gpu);
+        QCOMPARE(done.out.contains(QString("\"ranks_on_processors\":%1").arg(ranks).toUtf8()), !gpu);
+        QCOMPARE(done.out.contains("\"prediction_error\":null"), !gpu);
         QCOMPARE(losses.back().size(), 3);
     }
     for (int step = 0; step < 3; ++step)
