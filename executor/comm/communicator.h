@@ -93,6 +93,17 @@ public:
     /// Of this rank's own messages, before the first one: whom it sends to and receives from. The other ranks name the
     /// same pairs. A transport may prepare them; messages of other pairs are possible, too.
     virtual Status connect(std::span<const int> /*sendsTo*/, std::span<const int> /*receivesFrom*/) { return {}; }
+    /// A call for a device's memory that is to come: a message to or from @p peer or, with peer -1, a collective.
+    struct Expected {
+        int peer = -1;
+        bool sends = false; ///< the message
+        Group group;        ///< of the collective
+        std::int64_t bytes = 0;
+    };
+    /// Calls that may be under way together, all messages to others, all from others, or the ranges of one collective;
+    /// before settle(), so that memory that they need on their way is there. Of other calls of the same kind none is
+    /// under way meanwhile.
+    virtual void expect(std::span<const Expected> /*together*/) {}
     /// Collective: what makeGroup and connect have begun is done when it returns. Error: Failed, after @p deadline.
     virtual Status settle(std::chrono::nanoseconds /*deadline*/) { return {}; }
     /// All ranks.

@@ -92,6 +92,8 @@ std::string describePaths(std::span<const GpuMember> members, bool &differs)
     Pairs host;
     for (std::size_t b = 1; b < members.size(); ++b)
         for (std::size_t a = 0; a < b; ++a) {
+            if (members[a].onGpu == 0 && members[b].onGpu == 0)
+                continue; // has no GPU to reach
             const GpuMember &one = members[a];
             const GpuMember &other = members[b];
             const GpuPath path = pathOf(members, std::array{static_cast<int>(a), static_cast<int>(b)});
@@ -247,8 +249,19 @@ Status GpuCommunicator::connect(std::span<const int> sendsTo, std::span<const in
     return {};
 }
 
+void GpuCommunicator::expect(std::span<const Expected> together)
+{
+    std::vector<Expected> staged;
+    for (const Expected &call : together)
+        if (call.peer >= 0 ? channelOf(call.sends, call.peer) == nullptr : !m_groups.contains(call.group.index))
+            staged.push_back(call);
+    m_staged->expect(staged);
+}
+
 Status GpuCommunicator::settle(std::chrono::nanoseconds deadline)
 {
+    if (const Status staged = m_staged->settle(deadline); !staged)
+        return staged;
     const auto end = std::chrono::steady_clock::now() + deadline;
     const auto waiting = [this]() -> const GpuTeam * {
         for (const auto &[index, group] : m_groups)
@@ -624,21 +637,24 @@ void GpuCommunicator::abortTeams()
 {
     if (m_status)
         m_status = failed("communication between the GPUs has ended");
-    for (auto &[index, group] : m_groups)
-        group.team->abort();
+    GpuTeam::abort(teams());
+}
+
+std::vector<GpuTeam *> GpuCommunicator::teams() const
+{
+    std::vector<GpuTeam *> all;
+    for (const auto &[index, group] : m_groups)
+        all.push_back(group.team.get());
     for (const auto &channel : m_channels)
-        channel->team->abort();
+        all.push_back(channel->team.get());
+    return all;
 }
 
 void GpuCommunicator::leave(std::chrono::nanoseconds deadline)
 {
     if (!m_status)
         return;
-    std::vector<GpuTeam *> leaving;
-    for (auto &[index, group] : m_groups)
-        leaving.push_back(group.team.get());
-    for (const auto &channel : m_channels)
-        leaving.push_back(channel->team.get());
+    std::vector<GpuTeam *> leaving = teams();
     bool fine = std::all_of(leaving.begin(), leaving.end(), [](GpuTeam *team) { return team->leave().ok(); });
     const auto end = std::chrono::steady_clock::now() + deadline;
     while (fine && !leaving.empty()) {

@@ -81,6 +81,7 @@ public:
     Result<bool> test(comm::Request &request) override;
     Result<comm::Group> makeGroup(std::span<const int> ranks) override;
     Status connect(std::span<const int> sendsTo, std::span<const int> receivesFrom) override;
+    void expect(std::span<const Expected> together) override;
     Status settle(std::chrono::nanoseconds deadline) override;
     using Communicator::bytesSent;
     [[nodiscard]] std::int64_t bytesSent(comm::Collective kind) const override
@@ -140,6 +141,7 @@ private:
     [[nodiscard]] Status late(const Channel &channel) const;
     [[nodiscard]] std::string failureOfDevice() const;
     Status fail(const Error &error);
+    [[nodiscard]] std::vector<GpuTeam *> teams() const;
 
     static constexpr int kOwnTags = 2; ///< of ids and headers, the highest
 

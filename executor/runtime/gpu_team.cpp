@@ -218,10 +218,13 @@ Status GpuTeam::leave()
 
 Result<bool> GpuTeam::left() { return m_team->poll(); }
 
-void GpuTeam::abort()
+void GpuTeam::abort(std::span<GpuTeam *const> teams)
 {
-    if (m_team)
-        m_team->abort();
+    std::vector<device::Team *> joined;
+    for (const GpuTeam *team : teams)
+        if (team->m_team)
+            joined.push_back(team->m_team.get());
+    device::Team::abort(joined);
 }
 
 } // namespace planloom::runtime

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -75,7 +76,8 @@ public:
 
     Status leave();
     Result<bool> left();
-    void abort();
+    /// Ends what is under way in all of them, which are of one device.
+    static void abort(std::span<GpuTeam *const> teams);
 
 private:
     GpuTeam(const Place &place, std::vector<int> ranks, int position, int blocks)

@@ -4,12 +4,14 @@
 #include "engine/program/kernel_rows.h"
 #include "executor/device/plugin/activity_abi.h"
 
+#include <atomic>
 #include <cstdint>
 
 namespace planloom::runtime {
 
 /// Says to which task, and which of its operators, the commands belong that the rank's thread gives to its GPU. A mark
-/// is a step and a row of the trace's tasks (program::KernelRows); 0: none. Thread contract: one thread.
+/// is a step and a row of the trace's tasks (program::KernelRows); 0: none. Thread contract: one thread, but for
+/// step().
 class KernelMarks {
 public:
     /// Borrowed.
@@ -33,6 +35,8 @@ public:
     void set(std::uint64_t mark)
     {
         m_current = mark;
+        if (mark != 0)
+            m_step.store(stepOf(mark), std::memory_order_relaxed);
         m_table.mark(&m_activity, mark);
     }
     /// From here on the task runs the operator with this @p number in it; until set().
@@ -40,6 +44,8 @@ public:
     {
         m_table.mark(&m_activity, m_current + 1 + static_cast<std::uint64_t>(number));
     }
+    /// Of the last mark. Any thread.
+    [[nodiscard]] std::int32_t step() const { return m_step.load(std::memory_order_relaxed); }
     void afterOperators() { m_table.mark(&m_activity, m_current); }
 
 private:
@@ -47,6 +53,7 @@ private:
     PlanloomActivity &m_activity;
     const program::KernelRows &m_rows;
     std::uint64_t m_current = 0;
+    std::atomic<std::int32_t> m_step{0};
 };
 
 /// A mark for as long as it lives; then the one before. Without marks (nullptr) nothing.

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <fmt/format.h>
 #include <mutex>
+#include <utility>
 
 namespace planloom::runtime {
 
@@ -37,7 +38,8 @@ KernelRecords::KernelRecords(const PlanloomActivityTable &table, PlanloomActivit
       m_marks(table, activity, m_rows),
       m_rank(rank),
       m_seconds(seconds),
-      m_recording(recording)
+      m_recording(recording),
+      m_stepsUnderWay(program.openSteps + 1)
 {
     m_recording.addKernels(kKernelRing);
 }
@@ -73,15 +75,35 @@ void KernelRecords::openWindow(double seconds)
     const auto length =
         std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
     m_closesAt = std::chrono::steady_clock::now() + length;
-    m_before = m_kernels + m_copies;
-    m_open = m_open || record(PLANLOOM_RECORD_COMMANDS);
+    if (m_open)
+        return;
+    m_before = recorded();
+    m_open = record(PLANLOOM_RECORD_COMMANDS);
+    if (!m_open)
+        record(PLANLOOM_RECORD_GRAPHS);
 }
 
-/// What began in a window may end, and be fetched, later.
+/// What began in a window may end, and be fetched, later. Samples may be copied for one more step.
 void KernelRecords::closeWindow()
 {
     m_open = false;
+    m_table.stop(&m_activity);
+    m_endsAtStep = m_marks.step() + m_stepsUnderWay + 1;
+}
+
+/// Nothing is under way that was to be recorded: all of CUPTI's memory comes back.
+void KernelRecords::goOnWithGraphs()
+{
+    fetch(true);
+    m_endsAtStep.reset();
     record(PLANLOOM_RECORD_GRAPHS);
+}
+
+/// Kernels and copies, also those that were lost.
+std::int64_t KernelRecords::recorded() const
+{
+    const PlanloomActivityCounts now = counts();
+    return m_kernels + m_copies + now.dropped + now.untimed + now.overrun + now.unmarked;
 }
 
 void KernelRecords::loop(const std::stop_token &ended)
@@ -93,9 +115,11 @@ void KernelRecords::loop(const std::stop_token &ended)
             std::unique_lock lock(mutex);
             wake.wait_for(lock, ended, kFetchEvery, [] { return false; });
         }
-        if (const double asked = m_recording.takeKernelsAsked(); asked > 0)
+        if (m_endsAtStep && m_marks.step() >= *m_endsAtStep)
+            goOnWithGraphs();
+        if (const double asked = m_endsAtStep ? 0 : m_recording.takeKernelsAsked(); asked > 0)
             openWindow(asked);
-        if (m_open && (std::chrono::steady_clock::now() >= m_closesAt || m_kernels + m_copies - m_before >= kMost))
+        if (m_open && (std::chrono::steady_clock::now() >= m_closesAt || recorded() - m_before >= kMost))
             closeWindow();
         fetch(false);
     }
@@ -125,7 +149,8 @@ void KernelRecords::fetch(bool last)
         }
     }
     const PlanloomActivityCounts now = counts();
-    m_recording.setKernelsLost(now.dropped + now.untimed + now.overrun);
+    const std::int64_t lost = now.dropped + now.untimed + now.overrun;
+    m_recording.addKernelsLost(lost - std::exchange(m_lost, lost));
 }
 
 trace::Record KernelRecords::toTrace(const PlanloomActivityRecord &record) const

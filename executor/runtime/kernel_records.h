@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -15,7 +16,9 @@ namespace planloom::runtime {
 
 /// Records of what a rank's GPU runs, from the library into the rank's trace: always of graphs as a whole, and of every
 /// command for windows of time. A window begins with the run, or when Recording is asked for one. A thread fetches
-/// records every 50 ms. It ends a window early after kMost records: CUPTI's memory on the device is limited.
+/// records every 50 ms. It ends a window early after kMost records, those that were lost included: CUPTI's memory on
+/// the device is limited, and comes back when nothing is recorded: after a window until the steps that it saw have
+/// ended.
 ///
 /// Thread contract: one thread, which is also the one that gives the commands.
 class KernelRecords {
@@ -44,6 +47,8 @@ private:
     bool record(std::int32_t what);
     void openWindow(double seconds);
     void closeWindow();
+    void goOnWithGraphs();
+    [[nodiscard]] std::int64_t recorded() const;
     void fetch(bool last);
     [[nodiscard]] trace::Record toTrace(const PlanloomActivityRecord &record) const;
     [[nodiscard]] std::string report(const PlanloomActivityCounts &counts) const;
@@ -59,7 +64,10 @@ private:
     std::int64_t m_kernels = 0, m_copies = 0, m_graphs = 0;
     bool m_open = false;                              ///< a window
     std::chrono::steady_clock::time_point m_closesAt; ///< it
-    std::int64_t m_before = 0;                        ///< kernels and copies when it began
+    std::int64_t m_before = 0;                        ///< recorded() when it began
+    std::int32_t m_stepsUnderWay;                     ///< steps that may be under way at the same time
+    std::optional<std::int32_t> m_endsAtStep;         ///< of a window that is over: what it saw has ended by then
+    std::int64_t m_lost = 0;                          ///< that Recording has been told of
     std::jthread m_thread;                            ///< last: it uses all of the above
 };
 

@@ -19,7 +19,31 @@ Status RankCollectives::prepare(RankParts &parts)
             return group.error();
         m_groups.push_back(*group);
     }
+    for (const TaskId id : parts.own().tasks)
+        expect(parts.program.task(id));
     return {};
+}
+
+/// Of what start() does. Rows of tables are exchanged in numbers that no one knows before.
+void RankCollectives::expect(const program::Task &task)
+{
+    using Expected = comm::Communicator::Expected;
+    if (const auto *boxing = task.as<program::Boxing>(); boxing != nullptr && !boxing->served) {
+        const Communication what =
+            m_parts->stage(task.body).runner->communication(boxing->pass, task.microBatch, boxing->op);
+        const comm::Group group = m_groups[boxing->team.index()];
+        const bool inPlace = boxing->shift == 0 && boxing->collective == Collective::AllReduce;
+        const Expected ranges[]{{-1, false, group, what.outputBytes}, {-1, false, group, what.inputBytes}};
+        m_parts->comm.expect(std::span(ranges, inPlace ? 1 : 2));
+    }
+    const auto *exchange = task.as<program::Exchange>();
+    if (exchange != nullptr && exchange->team.valid() && m_groups[exchange->team.index()].index >= 0) {
+        const program::Bucket &bucket = m_parts->program.bucket(exchange->bucket);
+        const auto members = static_cast<std::int64_t>(m_parts->program.team(exchange->team).ranks.size());
+        const comm::Group group = m_groups[exchange->team.index()];
+        const Expected ranges[]{{-1, false, group, bucket.bytes()}, {-1, false, group, bucket.bytes() / members}};
+        m_parts->comm.expect(std::span(ranges, exchange->collective == Collective::ReduceScatter ? 2 : 1));
+    }
 }
 
 Result<comm::Request> RankCollectives::start(const program::Task &task)

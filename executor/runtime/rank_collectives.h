@@ -29,6 +29,7 @@ public:
     Status boxNow(BodyId body, std::int32_t op, const Communication &what);
 
 private:
+    void expect(const program::Task &task);
     Result<comm::Request> exchange(const program::Exchange &task);
     Result<comm::Request> box(const program::Boxing &boxing, const Communication &what);
     Result<comm::Request> shift(const program::Boxing &boxing, const Communication &what);

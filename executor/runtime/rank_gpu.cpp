@@ -32,7 +32,7 @@ std::unique_ptr<KernelRecords> recordsOf(const program::Program &program, RankId
                                          Recording &recording)
 {
     const char *chosen = std::getenv("PLANLOOM_CUPTI");
-    const bool isOff = chosen != nullptr && std::string_view(chosen) == "off";
+    const bool isOff = (chosen != nullptr && std::string_view(chosen) == "off") || !recording.tracesKernels();
     if (isOff || program::KernelRows(program).rows() > program::KernelRows::kMost)
         return nullptr;
     const auto table = device::activityOf(**device::cudaLibrary());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/runtime/rank_parts.h"
 
+#include <set>
+
 namespace planloom::runtime {
 
 Status RankParts::prepare()
@@ -9,7 +11,16 @@ Status RankParts::prepare()
     if (!made)
         return made.error();
     arena = std::move(*made);
+    // Samples are copied ahead on the lane for copies in. Streams that are not made leave theirs to others: a GPU runs
+    // few of them at once.
+    std::set<program::Lane> used{program::Lane::Compute, program::Lane::CopyIn};
+    for (const TaskId task : own().tasks)
+        used.insert(program.task(task).lane);
     for (int lane = 0; lane < program::kLanes; ++lane) {
+        if (!used.contains(static_cast<program::Lane>(lane))) {
+            queues.emplace_back();
+            continue;
+        }
         auto queue = device.makeQueue();
         if (!queue)
             return queue.error();

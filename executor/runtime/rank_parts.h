@@ -18,14 +18,15 @@ struct RankParts {
     RankId rank;
     comm::Communicator &comm;
     device::Device &device;
-    std::chrono::nanoseconds deadline;                       ///< no communication may stand still for longer
-    KernelMarks *marks = nullptr;                            ///< borrowed; nullptr: nothing is marked
-    VersionLink *link = nullptr;                             ///< borrowed; to the Program's parameter server
-    std::vector<std::unique_ptr<device::Queue>> queues = {}; ///< per lane
-    std::unique_ptr<device::Event> event = {};               ///< of drain()
+    std::chrono::nanoseconds deadline;         ///< no communication may stand still for longer
+    KernelMarks *marks = nullptr;              ///< borrowed; nullptr: nothing is marked
+    VersionLink *link = nullptr;               ///< borrowed; to the Program's parameter server
+    std::unique_ptr<device::Event> event = {}; ///< of drain()
     Arena arena = {};
     UpdateNorms norms = {};
     std::vector<StageReplica> stages = {}; ///< as in Rank::bodies
+    /// Per lane; nullptr: the lane has no task. Destroyed first: what is under way in them ends, which uses the rest.
+    std::vector<std::unique_ptr<device::Queue>> queues = {};
 
     /// Makes queues and arena. Errors: those of the device.
     Status prepare();
@@ -39,7 +40,12 @@ struct RankParts {
             ++i;
         return stages[i];
     }
-    [[nodiscard]] device::Queue &queue(program::Lane lane) { return *queues[static_cast<std::size_t>(lane)]; }
+    /// That of computation, where the lane has no task.
+    [[nodiscard]] device::Queue &queue(program::Lane lane)
+    {
+        const auto &own = queues[static_cast<std::size_t>(lane)];
+        return own ? *own : *queues[static_cast<std::size_t>(program::Lane::Compute)];
+    }
     [[nodiscard]] ComputeContext context()
     {
         return {device, queue(program::Lane::Compute), arena, deadline, marks, &queue(program::Lane::CopyIn)};

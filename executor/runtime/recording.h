@@ -40,16 +40,28 @@ public:
     [[nodiscard]] std::int64_t tasks() const { return m_tasks.load(std::memory_order_relaxed); }
     [[nodiscard]] trace::Ring &ring() { return m_ring; }
 
-    /// Room for @p capacity records of what a device ran of the tasks; once.
+    /// Room for @p capacity records of what a device ran of the tasks, unless there is: others may read it.
     void addKernels(std::size_t capacity)
     {
+        if (m_kernelRing != nullptr)
+            return;
         m_kernelRing = std::make_unique<trace::Ring>(capacity);
         m_kernels.store(m_kernelRing.get(), std::memory_order_release);
     }
     /// By one thread at a time, which need not be the one of write().
     void writeKernel(const trace::Record &record) { m_kernelRing->write(record); }
-    /// Lost before they came here, so far.
-    void setKernelsLost(std::int64_t records) { m_kernelsLost.store(records, std::memory_order_relaxed); }
+    /// More were lost before they came here.
+    void addKernelsLost(std::int64_t records)
+    {
+        m_kernelsLost.store(m_kernelsLost.load(std::memory_order_relaxed) + records, std::memory_order_relaxed);
+    }
+    /// By the writer: the tasks from here on are of another Program than the run's trace names. Nothing is traced.
+    void endTracing()
+    {
+        m_every = 0;
+        m_kernelsTraced = false;
+    }
+    [[nodiscard]] bool tracesKernels() const { return m_kernelsTraced; }
     /// From any thread: a window of @p seconds in which every kernel is recorded, from soon on.
     void askForKernels(double seconds) { m_kernelsAsked.store(seconds, std::memory_order_relaxed); }
     /// The latest window that was asked for since the last call; 0: none.
@@ -61,6 +73,7 @@ private:
     trace::Ring m_ring;
     std::int64_t m_every = 1;
     std::int64_t m_roundSteps = 1;
+    bool m_kernelsTraced = true;
     std::unique_ptr<trace::Ring> m_kernelRing;
     std::atomic<trace::Ring *> m_kernels{nullptr};
     std::atomic<std::int64_t> m_kernelsLost{0};

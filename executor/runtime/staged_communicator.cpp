@@ -2,6 +2,9 @@
 #include "executor/runtime/staged_communicator.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
+#include <utility>
 
 namespace planloom::runtime {
 
@@ -126,30 +129,84 @@ std::int64_t StagedCommunicator::members(Group group) const
 
 // --- Their way over the host ----------------------------------------------------------------------------------------
 
-/// A free piece of work whose staging memory is large enough, if there is one.
-Result<std::size_t> StagedCommunicator::workFor(const std::array<Range, 2> &ranges)
+void StagedCommunicator::expect(std::span<const Expected> together)
 {
-    std::size_t found = m_works.size();
-    for (std::size_t i = 0; i < m_works.size(); ++i) {
-        if (m_works[i].state != State::Free)
-            continue;
-        found = i;
-        if (m_works[i].staging[0].bytes() >= ranges[0].bytes && m_works[i].staging[1].bytes() >= ranges[1].bytes)
-            return i;
+    if (together.empty())
+        return;
+    std::vector<std::int64_t> sizes;
+    for (const Expected &call : together)
+        if (call.bytes > 0)
+            sizes.push_back(call.bytes);
+    std::sort(sizes.begin(), sizes.end(), std::greater());
+    std::vector<std::int64_t> &all = m_expected[together.front().peer < 0 ? 2 : together.front().sends ? 0 : 1];
+    all.resize(std::max(all.size(), sizes.size()));
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+        all[i] = std::max(all[i], sizes[i]);
+}
+
+Status StagedCommunicator::settle(std::chrono::nanoseconds /*deadline*/)
+{
+    for (std::vector<std::int64_t> &sizes : m_expected) {
+        for (const std::int64_t bytes : sizes) {
+            if (const Status added = addBlock(bytes); !added)
+                return added;
+            if (const Status added = addWork(); !added)
+                return added;
+        }
+        sizes.clear();
     }
-    if (found < m_works.size())
-        return found;
+    m_waiting.reserve(m_works.size());
+    return {};
+}
+
+Status StagedCommunicator::addWork()
+{
     auto event = m_device.makeEvent();
     if (!event)
         return event.error();
-    m_works.emplace_back();
-    m_works.back().copied = std::move(*event);
-    return found;
+    m_works.emplace_back().copied = std::move(*event);
+    return {};
+}
+
+Status StagedCommunicator::addBlock(std::int64_t bytes)
+{
+    auto memory = m_device.allocate(device::Space::Host, bytes);
+    if (!memory)
+        return memory.error();
+    m_blocks.push_back({std::move(*memory)});
+    return {};
+}
+
+Result<std::size_t> StagedCommunicator::freeWork()
+{
+    for (std::size_t i = 0; i < m_works.size(); ++i)
+        if (m_works[i].state == State::Free)
+            return i;
+    const Status added = addWork();
+    return added ? Result<std::size_t>(m_works.size() - 1) : added.error();
+}
+
+/// The smallest free block of @p bytes or more: so those that settle() has made are enough in whatever order the calls
+/// come.
+Result<std::int32_t> StagedCommunicator::takeBlock(std::int64_t bytes)
+{
+    auto found = m_blocks.end();
+    for (auto block = m_blocks.begin(); block != m_blocks.end(); ++block)
+        if (!block->isUsed && block->memory.bytes() >= bytes
+            && (found == m_blocks.end() || block->memory.bytes() < found->memory.bytes()))
+            found = block;
+    if (found == m_blocks.end()) {
+        if (const Status added = addBlock(bytes); !added)
+            return added.error();
+        found = std::prev(m_blocks.end());
+    }
+    found->isUsed = true;
+    return static_cast<std::int32_t>(found - m_blocks.begin());
 }
 
 Result<Request> StagedCommunicator::begin(Kind kind, const std::array<Range, 2> &ranges, const Work &how)
 {
-    const Result<std::size_t> free = workFor(ranges);
+    const Result<std::size_t> free = freeWork();
     if (!free)
         return free.error();
     Work &work = m_works[*free];
@@ -187,13 +244,11 @@ Status StagedCommunicator::stage(Work &work)
             range.host = static_cast<std::byte *>(work.ranges[0].host) + (own - first);
             continue;
         }
-        if (work.staging[i].bytes() < range.bytes) {
-            auto memory = m_device.allocate(device::Space::Host, range.bytes);
-            if (!memory)
-                return memory.error();
-            work.staging[i] = std::move(*memory);
-        }
-        range.host = work.staging[i].data();
+        const Result<std::int32_t> block = takeBlock(range.bytes);
+        if (!block)
+            return block.error();
+        work.staging[i] = *block;
+        range.host = m_blocks[static_cast<std::size_t>(*block)].memory.data();
     }
     return {};
 }
@@ -273,6 +328,9 @@ Result<bool> StagedCommunicator::test(Request &request)
     Work &work = m_works[static_cast<std::size_t>(request.slot)];
     if (work.state != State::Done)
         return false;
+    for (std::int32_t &block : work.staging)
+        if (block >= 0)
+            m_blocks[static_cast<std::size_t>(std::exchange(block, -1))].isUsed = false;
     work.state = State::Free;
     request = {};
     return true;

@@ -16,7 +16,8 @@ namespace planloom::runtime {
 /// train without a library of the GPUs' own; each byte crosses the device's bus once more on both sides.
 ///
 /// Calls start on the inner transport in the order in which they were made here. Memory that is not the device's goes
-/// through as it is. Staging memory is allocated as new sizes come. Thread contract: that of Communicator.
+/// through as it is. Staging memory is pinned: settle() allocates it for what was announced by expect(); a call that
+/// was not may allocate more, and all is kept for later ones. Thread contract: that of Communicator.
 class StagedCommunicator final : public comm::Communicator {
 public:
     /// Both must outlive it. Errors: those of the device.
@@ -45,6 +46,9 @@ public:
 
     Result<bool> test(comm::Request &request) override;
     Result<comm::Group> makeGroup(std::span<const int> ranks) override;
+    void expect(std::span<const Expected> together) override;
+    /// Not collective here.
+    Status settle(std::chrono::nanoseconds deadline) override;
     using Communicator::bytesSent;
     [[nodiscard]] std::int64_t bytesSent(comm::Collective kind) const override { return m_inner.bytesSent(kind); }
     void abort(std::string_view reason) override { m_inner.abort(reason); }
@@ -80,14 +84,22 @@ private:
         int tag = 0;
         std::array<Range, 2> ranges;
         std::vector<std::int64_t> bytesTo, bytesFrom;
-        std::array<device::Memory, 2> staging;
+        std::array<std::int32_t, 2> staging{-1, -1}; ///< blocks of the ranges; -1: none
         std::unique_ptr<device::Event> copied;
         comm::Request inner;
         std::uint64_t mark = 0;
     };
 
     StagedCommunicator(comm::Communicator &inner, device::PluginDevice &device) : m_inner(inner), m_device(device) {}
-    Result<std::size_t> workFor(const std::array<Range, 2> &ranges);
+    /// Pinned memory that a call's data pass through.
+    struct Block {
+        device::Memory memory;
+        bool isUsed = false;
+    };
+    Result<std::size_t> freeWork();
+    Status addWork();
+    Status addBlock(std::int64_t bytes);
+    Result<std::int32_t> takeBlock(std::int64_t bytes);
     Result<comm::Request> begin(Kind kind, const std::array<Range, 2> &ranges, const Work &how);
     Status stage(Work &work);
     Result<comm::Request> start(const Work &work);
@@ -99,6 +111,9 @@ private:
     device::PluginDevice &m_device;
     KernelMarks *m_marks = nullptr;
     std::vector<Work> m_works;
+    std::vector<Block> m_blocks;
+    /// Sizes in falling order of messages out, messages in and ranges of collectives: as large as in any expect().
+    std::array<std::vector<std::int64_t>, 3> m_expected;
     std::vector<std::size_t> m_waiting;                           ///< copied in, in the order of calls
     std::vector<std::pair<std::int32_t, std::int64_t>> m_members; ///< of groups
     std::unique_ptr<device::Queue> m_queue;                       ///< goes first, when its copies have ended

@@ -227,7 +227,24 @@ Status Transfers::connect()
     }
     const std::vector<int> to(sendsTo.begin(), sendsTo.end());
     const std::vector<int> from(receivesFrom.begin(), receivesFrom.end());
-    return m_parts->comm.connect(to, from);
+    if (const Status connected = m_parts->comm.connect(to, from); !connected)
+        return connected;
+    expectMessages();
+    return {};
+}
+
+/// A task's messages are under way together, and no others of their lane.
+void Transfers::expectMessages() const
+{
+    for (std::size_t task = 0; task + 1 < m_table.first.size(); ++task) {
+        const bool sending = sends(m_parts->program.task(m_parts->own().tasks[task]));
+        std::vector<comm::Communicator::Expected> together;
+        for (auto m = m_table.first[task]; m < m_table.first[task + 1]; ++m)
+            if (const Message &message = m_table.messages[static_cast<std::size_t>(m)];
+                message.peer >= 0 && message.from < 0)
+                together.push_back({message.peer, sending, {}, message.bytes});
+        m_parts->comm.expect(together);
+    }
 }
 
 Status Transfers::start(std::size_t task)

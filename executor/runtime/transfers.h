@@ -44,6 +44,7 @@ public:
 
 private:
     Status connect();
+    void expectMessages() const;
     Status startMessage(std::size_t index, const program::Task &task);
 
     RankParts *m_parts = nullptr;

@@ -132,7 +132,7 @@ private:
         const auto behind = compile::compilePlan(later, m_document.subject);
         if (!behind)
             return behind.error();
-        m_recording.traceEvery(0, 1); // a run's trace has the tasks of one Program
+        m_recording.endTracing(); // a run's trace has the tasks of one Program
         return train({later, m_request.from.step, steps, after}, *behind, feed, drain);
     }
 
@@ -397,9 +397,9 @@ private:
             if (!parameters)
                 return parameters.error();
             m_parameters = *std::move(parameters);
-            return {};
-        }
-        status = evaluate(**executor, feed, drain);
+            status = m_comm->barrier(deadline);
+        } else
+            status = evaluate(**executor, feed, drain);
         if (status)
             (*gpu)->leave(deadline);
         return status;

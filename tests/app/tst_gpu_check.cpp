@@ -72,6 +72,11 @@ void TestGpuCheck::stepsAreTimedAndPredicted()
     QCOMPARE(step["model"].toString(), QString("zoo:mlp"));
     QVERIFY(step["seconds"].toDouble() > 0);
     QVERIFY(step["predicted_seconds"].toDouble() > 0);
+    for (const char *what : {"graphs", "kernels"}) {
+        const double seconds = step[QString("seconds_with_%1_recorded").arg(what)].toDouble();
+        QVERIFY2(seconds > 0, what);
+        QCOMPARE(step[QString("cost_of_recording_%1").arg(what)].toDouble(), seconds / step["seconds"].toDouble() - 1);
+    }
     QVERIFY(step["pytorch_seconds"].isNull() || step["pytorch_seconds"].toDouble() > 0);
 }
 
@@ -144,6 +149,8 @@ void TestGpuCheck::folderNeedsNothingElse()
     QVERIFY(make.waitForFinished(kWait));
     QVERIFY2(make.exitCode() == 0, make.readAllStandardError().constData());
     QVERIFY(QFile::exists(at("gpu-check.tar.gz")));
+    for (const char *name : {"libc.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1"}) // the driver asks for them
+        QVERIFY2(QFile::exists(at(QString("gpu-check/lib/") + name)), name);
     qputenv("PLANLOOM_CUDA_PLUGIN", "/nonexistent.so");
     QProcess check;
     check.start(at("gpu-check/check"), {"--quiet"});

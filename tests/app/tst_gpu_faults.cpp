@@ -90,6 +90,8 @@ void TestGpuFaults::withoutGpuProcessorsTrain_data()
     QTest::addColumn<QString>("text");
     QTest::newRow("no driver") << QByteArray("driver")
                                << "CUDA finds no GPU: CUDA driver version is insufficient for CUDA runtime version";
+    QTest::newRow("a GPU that is too old")
+        << QByteArray("old") << "GPU 0 has compute capability 7.0; plans train on GPUs of 8.0 (Ampere) and newer";
     QTest::newRow("another release's library") << QByteArray("abi") << "of the device table, this program has";
 }
 

@@ -64,6 +64,7 @@ private Q_SLOTS:
     void trainingGoesOnWithoutThem_data();
     void trainingGoesOnWithoutThem();
     void lossesAreCounted();
+    void programsFollowEachOther();
 
 private:
     Done train(const QString &plan, int steps, const QString &folder, const QStringList &options)
@@ -305,6 +306,33 @@ void TestGpuKernels::lossesAreCounted()
     // One of seven.
     QVERIFY2(trace->dropped >= got / 7 && trace->dropped <= got / 6 + 1, qPrintable(QString::number(trace->dropped)));
     QVERIFY(readAll(at("lossy/log")).contains("records dropped by CUPTI"));
+}
+
+/// Iterations of ADMM, then steps by gradients: the GPUs are opened twice, and the trace has the tasks of the first
+/// ones.
+void TestGpuKernels::programsFollowEachOther()
+{
+    qputenv("PLANLOOM_TEST_GPUS", "2");
+    const Done planned = run({"plan", "--planner", "admm", "--model", "zoo:rnn", "--cluster", "gpus2.yaml", "--batch",
+                              "1198", "--set", "workers=2", "--set", "switch_after=2", "-o", "turn.json", "--quiet"});
+    QVERIFY2(planned.status == 0, planned.err.constData());
+    const Done done = run({"train", "turn.json", "--data", PLANLOOM_SOURCE_DIR "/tests/golden/data/digits.csv.gz",
+                           "--holdout", "0.3333", "--steps", "4", "--run-dir", "turn", "--json", "--kernels=600"});
+    qunsetenv("PLANLOOM_TEST_GPUS");
+    QVERIFY2(done.status == 0, done.err.constData());
+    QCOMPARE(readAll(at("turn/metrics.jsonl")).count("\"loss\""), 4);
+    const QByteArray log = readAll(at("turn/log"));
+    QCOMPARE(log.count("trains on cuda:"), 4);
+    QVERIFY2(log.contains("ranks exchange data between GPUs by NCCL"), log.constData());
+    QVERIFY2(!log.contains("emulated NCCL: a communicator is aborted"), log.constData());
+    const auto trace = traceOf("turn");
+    QVERIFY2(trace.ok(), trace ? "" : trace.error().text().c_str());
+    std::size_t details = 0;
+    for (const trace::Record &record : trace->records) {
+        QVERIFY(record.step < 2);
+        details += isDetail(*trace, record) ? 1 : 0;
+    }
+    QVERIFY(details > 0);
 }
 
 QTEST_GUILESS_MAIN(TestGpuKernels)

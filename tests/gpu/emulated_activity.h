@@ -12,8 +12,8 @@
 namespace planloom::test {
 
 /// Marks and the rest go to different buffers, which come back when they are full or flushed; so a kernel may be read
-/// before its mark. One per process, like the emulated GPU. Thread contract: any thread; settings while nothing is
-/// recorded.
+/// before its mark. A clock that is registered a second time spoils the records behind it. One per process, like the
+/// emulated GPU. Thread contract: any thread; settings while nothing is recorded.
 class EmulatedActivity {
 public:
     /// What goes wrong.

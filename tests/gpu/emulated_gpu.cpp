@@ -96,6 +96,7 @@ constexpr int kUnsupported = 801;
 constexpr int kCaptureUnsupported = 900, kCaptureInvalidated = 901, kCaptureUnmatched = 903, kCaptureIsolation = 905,
               kCapturedEvent = 907, kCaptureWrongThread = 908;
 constexpr std::size_t kRedZone = 4096;
+constexpr std::size_t kMostShared = 48 << 10; ///< bytes of a block
 constexpr std::byte kMark{0xA5};
 constexpr int kGarbage = 0xCD;
 
@@ -287,7 +288,9 @@ struct State {
     DeviceMemory memory;
     std::atomic<int> error{0};
     Count objects, kernels, products, epilogues, convolutions, copies, bytes, calls, made, graphs, replays;
-    std::atomic<bool> refusesCaptures{false};
+    std::atomic<bool> refusesCaptures{false}, refusesBegins{false};
+    std::atomic<std::int64_t> begins{0}; ///< that were refused
+    std::atomic<int> memoryError{0};
     std::atomic<std::int64_t> kernelsLeft{-1}; ///< until it breaks down; negative: it does not
     std::atomic<int> errorThen{0};
     std::atomic<std::uint64_t> streams{0};
@@ -579,6 +582,8 @@ int allocate(void **data, std::size_t bytes)
 {
     if (const int error = noteMade(); error != cuda::kSuccess)
         return error;
+    if (state().memoryError != 0)
+        return state().memoryError;
     *data = state().memory.give(bytes);
     return *data != nullptr ? cuda::kSuccess : kOutOfMemory;
 }
@@ -650,7 +655,7 @@ int launchKernel(const void *function, cuda::Grid grid, cuda::Grid block, void *
                  Stream stream)
 {
     const auto &kernel = *static_cast<const EmulatedKernel *>(function);
-    if (grid.x == 0 || block.x == 0 || (block.x & (block.x - 1)) != 0 || block.x > 1024)
+    if (grid.x == 0 || block.x == 0 || (block.x & (block.x - 1)) != 0 || block.x > 1024 || sharedBytes > kMostShared)
         return kInvalidValue;
     std::vector<std::byte> copy(kernel.bytes);
     std::memcpy(copy.data(), arguments[0], kernel.bytes);
@@ -732,6 +737,10 @@ int streamBeginCapture(Stream stream, int mode)
 {
     if (state().error != 0)
         return state().error;
+    if (state().refusesBegins) {
+        ++state().begins;
+        return kCaptureUnsupported;
+    }
     if (stream->capture != nullptr || t_capturing != nullptr || mode != cuda::kCaptureThreadLocal)
         return kInvalidValue;
     stream->capture = std::make_unique<cuda::CapturedGraphObject>();
@@ -843,8 +852,12 @@ cuda::RuntimeApi runtimeApi()
         std::snprintf(text, bytes, "emulated-%d", device);
         return cuda::kSuccess;
     };
+    api.capabilityOf = [](int device, int *capability) {
+        *capability = device == 0 ? state().settings.capability : 90;
+        return cuda::kSuccess;
+    };
     api.setDevice = [](int device) {
-        if (device >= state().settings.devices)
+        if (device < 0 || device >= state().settings.devices)
             return 101;
         t_device = device;
         return cuda::kSuccess;
@@ -887,14 +900,19 @@ cuda::RuntimeApi runtimeApi()
 
 void EmulatedGpu::set(const Settings &settings)
 {
-    static const cuda::ProductApi kProducts[] = {emulatedProducts(runProduct, false),
-                                                 emulatedProducts(runProduct, true)};
+    static cuda::ProductApi kProducts;
+    kProducts = emulatedProducts(runProduct, settings.epilogues);
     state().settings = settings;
     state().memory.limit(settings.memoryBytes);
     state().memory.useFile(settings.opens);
     state().provider.runtime = runtimeApi();
-    state().provider.products = settings.products ? &kProducts[settings.epilogues ? 1 : 0] : nullptr;
-    static const cuda::GraphApi kGraphs = emulatedGraphs(runGraph);
+    state().provider.products = settings.products ? &kProducts : nullptr;
+    static cuda::GraphApi kGraphs;
+    kGraphs = emulatedGraphs(runGraph);
+    if (!settings.starts) {
+        kProducts.create = [](cuda::ProductHandle *) { return 1; };
+        kGraphs.create = [](cuda::GraphHandle *) { return 1; };
+    }
     state().provider.graphs = settings.graphs ? &kGraphs : nullptr;
     state().provider.kernels = emulatedKernels();
     state().provider.rowThreads = 16;
@@ -912,6 +930,14 @@ const PlanloomDeviceTable &EmulatedGpu::table()
 void EmulatedGpu::breakDown(int error) { state().error = error; }
 
 void EmulatedGpu::refuseCaptures(bool refuse) { state().refusesCaptures = refuse; }
+
+std::int64_t EmulatedGpu::refuseBegins(bool refuse)
+{
+    state().refusesBegins = refuse;
+    return state().begins.exchange(0);
+}
+
+void EmulatedGpu::refuseMemory(int error) { state().memoryError = error; }
 
 void EmulatedGpu::breakDownAfter(std::int64_t kernels, int error)
 {

@@ -27,6 +27,8 @@ public:
         bool products = true;  ///< cuBLASLt is there
         bool epilogues = true; ///< and has algorithms with them
         bool graphs = true;    ///< cuDNN is there
+        bool starts = true;    ///< both of them start
+        int capability = 90;   ///< of the first device; the others have 9.0
         bool exports = false;  ///< ranks of this process may share a device
         bool opens = false;    ///< and so may other processes: device memory is in a file
         std::int64_t memoryBytes = std::int64_t{1} << 30;
@@ -44,6 +46,10 @@ public:
     static void breakDownAfter(std::int64_t kernels, int error);
     /// From now on the streams cannot capture commands that start kernels. False: as before.
     static void refuseCaptures(bool refuse);
+    /// Likewise no capture can begin; how many were asked for meanwhile is returned by the call with false.
+    static std::int64_t refuseBegins(bool refuse);
+    /// From now on device memory is refused with @p error. 0: as before.
+    static void refuseMemory(int error);
     /// What has run and was made since the last call.
     struct Counts {
         std::int64_t kernels = 0, products = 0;

@@ -8,8 +8,8 @@
 
 // The emulated GPU as a device library, for whole programs. The environment variable PLANLOOM_TEST_KERNELS says what is
 // wrong with its records: missing, other (profiler) or lossy; PLANLOOM_TEST_GPU what is wrong with itself: memory (too
-// little), driver (none), abi (another one), or after:KERNELS:ERROR. PLANLOOM_TEST_GPUS: how many GPUs there are, 1 by
-// default. PLANLOOM_TEST_GPU=copies: processes may open each other's memory.
+// little), driver (none), old (too old), abi (another one), after:KERNELS:ERROR, or copies: processes may open each
+// other's memory. PLANLOOM_TEST_GPUS: how many GPUs there are, 1 by default.
 
 namespace {
 
@@ -42,6 +42,8 @@ const PlanloomDeviceTable *planloomDeviceTable()
         settings.memoryBytes = (std::int64_t{32} << 20) + 100000; // the workspace of products and little more
     if (fault == "driver")
         settings.devices = 0;
+    if (fault == "old")
+        settings.capability = 70;
     EmulatedGpu::set(settings);
     if (fault.starts_with("after:"))
         EmulatedGpu::breakDownAfter(std::stoll(fault.substr(6)), std::stoi(fault.substr(fault.rfind(':') + 1)));

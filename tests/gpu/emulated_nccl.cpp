@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/emulated_nccl.h"
 
+#include "engine/base/log.h"
 #include "executor/device/cuda/communication_table.h"
 #include "gpu/emulated_gpu.h"
 #include "gpu/left_out_waits.h"
@@ -96,6 +97,8 @@ struct TeamObject {
     test::EmulatedNccl::Faults faults;
     int members = 0;
     int position = 0;
+    int device = 0;
+    std::thread::id owner;
     bool finalizing = false;
     std::int64_t calls = 0;
     std::atomic<int> state{kTeamInProgress};
@@ -123,6 +126,7 @@ struct NcclState {
     std::atomic<int> ids{0};
     std::mutex mutex;
     std::string lastError; ///< guarded by mutex
+    std::string problem;   ///< guarded by mutex
     /// All that were made, also those that were left: commands may still use them (emulated_gpu.cpp says why).
     std::vector<std::unique_ptr<cuda::TeamObject>> teams; ///< guarded by mutex
 };
@@ -316,6 +320,8 @@ struct Call {
 /// Of the thread: calls between groupStart and groupEnd.
 thread_local int t_depth = 0;
 thread_local std::vector<Call> t_calls;
+thread_local std::vector<TeamHandle> t_dropped; ///< in the group
+void drop(const std::vector<TeamHandle> &teams);
 
 void runMessages(cuda::TeamObject &team, const std::vector<Move> &moves)
 {
@@ -404,7 +410,11 @@ int groupStart()
 
 int groupEnd()
 {
-    if (--t_depth > 0 || t_calls.empty())
+    if (--t_depth > 0)
+        return cuda::kTeamSuccess;
+    if (!t_dropped.empty())
+        drop(std::exchange(t_dropped, {}));
+    if (t_calls.empty())
         return cuda::kTeamSuccess;
     std::vector<Call> calls;
     calls.swap(t_calls);
@@ -523,6 +533,8 @@ int initRank(TeamHandle *team, int members, cuda::TeamId id, int position, cuda:
     made->faults = ncclState().faults;
     made->members = members;
     made->position = position;
+    made->device = EmulatedGpu::currentDevice();
+    made->owner = std::this_thread::get_id();
     made->random.seed(EmulatedGpu::seed() * 31 + static_cast<std::uint64_t>(position) + std::strlen(id.bytes));
     Shared &all = made->shared->shared();
     all.devices[position] = 1 + EmulatedGpu::currentDevice();
@@ -563,16 +575,38 @@ int finalize(TeamHandle team)
     return cuda::kTeamInProgress;
 }
 
-void drop(TeamHandle team)
+/// Those of the same thread and device.
+std::vector<TeamHandle> besides(const cuda::TeamObject &team)
 {
-    team->aborted = true;
-    if (team->later.joinable())
-        team->later.join();
-    while (!team->isIdle() && !EmulatedGpu::isBroken())
-        ::sched_yield();
-    --ncclState().living;
-    if (team->isIdle())
-        team->shared.reset();
+    std::vector<TeamHandle> others;
+    const std::scoped_lock lock(ncclState().mutex);
+    for (const auto &other : ncclState().teams)
+        if (other->owner == team.owner && other->device == team.device)
+            others.push_back(other.get());
+    return others;
+}
+
+void drop(const std::vector<TeamHandle> &teams)
+{
+    constexpr std::chrono::seconds kPatience{20};
+    for (const TeamHandle team : teams)
+        team->aborted = true;
+    for (const TeamHandle team : teams)
+        if (team->later.joinable())
+            team->later.join();
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    for (const TeamHandle team : teams) {
+        for (const TeamHandle other : besides(*team))
+            while (!other->isIdle() && !EmulatedGpu::isBroken() && std::chrono::steady_clock::now() < end)
+                ::sched_yield();
+        if (std::chrono::steady_clock::now() >= end) {
+            const std::scoped_lock lock(ncclState().mutex);
+            ncclState().problem = "a communicator was aborted while others of its device had commands under way";
+        }
+        --ncclState().living;
+        if (team->isIdle())
+            team->shared.reset();
+    }
 }
 
 int destroy(TeamHandle team)
@@ -580,14 +614,18 @@ int destroy(TeamHandle team)
     if (!team->finalizing || team->state != cuda::kTeamSuccess)
         return error(cuda::kTeamInvalidArgument, "emulated: it has not been left");
     count(ncclState().left);
-    drop(team);
+    drop({team});
     return cuda::kTeamSuccess;
 }
 
 int abortTeam(TeamHandle team)
 {
     count(ncclState().aborted);
-    drop(team);
+    log(LogLevel::Info, "emulated NCCL: a communicator is aborted");
+    if (t_depth > 0)
+        t_dropped.push_back(team);
+    else
+        drop({team});
     return cuda::kTeamSuccess;
 }
 
@@ -678,5 +716,11 @@ EmulatedNccl::Counts EmulatedNccl::takeCounts()
 }
 
 std::int64_t EmulatedNccl::living() { return ncclState().living; }
+
+std::string EmulatedNccl::problem()
+{
+    const std::scoped_lock lock(ncclState().mutex);
+    return std::exchange(ncclState().problem, {});
+}
 
 } // namespace planloom::test

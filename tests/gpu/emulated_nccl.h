@@ -14,7 +14,8 @@ namespace planloom::test {
 /// Members exchange data through shared memory, on their streams, each waiting for the others as NCCL's kernels do.
 /// Communicators are non-blocking ones: a call may go on after it returned (in progress), and its work comes into the
 /// stream later, after a pause that the GPU's seed chooses. To call one that is in progress is an error, as is to put
-/// two members on one GPU.
+/// two members on one GPU. To abort or destroy one waits for all commands of its thread's communicators on its GPU,
+/// unless those are aborted in the same group.
 ///
 /// Thread contract: what NCCL's is; settings while there is no communicator.
 class EmulatedNccl {
@@ -43,6 +44,8 @@ public:
     [[nodiscard]] static Counts takeCounts();
     /// Communicators and registrations that were made and not given back.
     [[nodiscard]] static std::int64_t living();
+    /// What would have waited for ever: empty, nothing.
+    [[nodiscard]] static std::string problem();
 };
 
 } // namespace planloom::test

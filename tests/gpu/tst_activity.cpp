@@ -93,6 +93,8 @@ private slots:
     void refusalsSayWhy_data();
     void refusalsSayWhy();
     void oneAtATime();
+    void sessionsFollowEachOther();
+    void buffersOfAnEarlierSessionAreIgnored();
     void withoutDriver();
 };
 
@@ -370,6 +372,58 @@ void TestActivity::oneAtATime()
     QVERIFY(first);
     const auto second = Activity::open(**EmulatedActivity::provider(), {});
     QVERIFY(!second && second.error().text().find("recorded already") != std::string::npos);
+    const Work work; // nodes of graphs are the first one's, as before
+    first->mark(0);
+    QVERIFY(work.queue->beginCapture());
+    first->mark(3);
+    work.add();
+    first->mark(0);
+    const auto graph = *work.queue->endCapture();
+    first->mark(100);
+    work.queue->replay(*graph);
+    first->mark(0);
+    QVERIFY(work.end());
+    first->collect(true);
+    const auto records = taken(*first);
+    QCOMPARE(records.size(), std::size_t{1});
+    QCOMPARE(records[0].mark, std::uint64_t{103});
+}
+
+/// As in a run whose first steps are of another Program than the others.
+void TestActivity::sessionsFollowEachOther()
+{
+    const Work work;
+    for (int session = 0; session < 2; ++session) {
+        const auto activity = opened();
+        QVERIFY(activity);
+        const std::int64_t before = monotonicNow();
+        activity->mark(1);
+        work.add();
+        activity->mark(0);
+        QVERIFY(work.end());
+        activity->collect(true);
+        const auto records = taken(*activity);
+        QCOMPARE(records.size(), std::size_t{1});
+        QVERIFY(records[0].start >= before && records[0].end <= monotonicNow());
+    }
+}
+
+void TestActivity::buffersOfAnEarlierSessionAreIgnored()
+{
+    cuda::ActivityBuffers earlier(1, 1024);
+    cuda::ActivityBuffers buffers(2, 1024);
+    const std::uint8_t *left = earlier.request();
+    buffers.complete(left, 64);
+    const std::uint8_t *own = buffers.request();
+    QVERIFY(!buffers.isWhole());
+    buffers.complete(own, 32);
+    std::vector<std::size_t> drained;
+    buffers.drain([&](const std::uint8_t *buffer, std::size_t valid) {
+        QVERIFY(buffer == own);
+        drained.push_back(valid);
+    });
+    QCOMPARE(drained, std::vector<std::size_t>{32});
+    QVERIFY(buffers.isWhole() && !earlier.isWhole());
 }
 
 void TestActivity::withoutDriver()

@@ -328,6 +328,7 @@ private slots:
     void ranksShareAGpuByCopies_data();
     void ranksShareAGpuByCopies();
     void pathsAreNamed();
+    void teamsAreAbortedTogether();
     void asynchronousErrorsEndTheRun();
     void membersThatAreGoneEndTheRun();
     void communicatorsThatAreNeverReadyEndTheRun();
@@ -340,6 +341,7 @@ void TestGpuCommunication::cleanup()
     countFromHere();
     QCOMPARE(EmulatedGpu::problem(), std::string());
     QCOMPARE(EmulatedNccl::living(), std::int64_t{0});
+    QCOMPARE(EmulatedNccl::problem(), std::string());
 }
 
 void TestGpuCommunication::collectivesAreThoseOfProcessors()
@@ -574,6 +576,9 @@ void TestGpuCommunication::pathsAreNamed()
     QCOMPARE(runtime::describePaths(std::array{gpu(22809, "a"), gpu(21900, "b"), processor}, host),
              std::string("ranks exchange data through the host's memory: 0 and 1 (other versions of NCCL), 0 and 2 (a "
                          "processor), 1 and 2 (a processor)"));
+    QCOMPARE(runtime::describePaths(std::array{gpu(22809, "a"), processor, processor}, host), // 1 and 2 need no GPU
+             std::string("ranks exchange data through the host's memory: 0 and 1 (a processor), 0 and 2 (a "
+                         "processor)"));
     QCOMPARE(runtime::describePaths(std::array{gpu(0, ""), gpu(0, "")}, host),
              std::string("ranks exchange data through the host's memory: 0 and 1 (no NCCL)"));
     QCOMPARE(runtime::describePaths(std::array{shared(0), shared(0)}, host),
@@ -583,6 +588,37 @@ void TestGpuCommunication::pathsAreNamed()
              std::string("ranks exchange data between GPUs by NCCL, on one GPU by copies, a way to try a plan, not to "
                          "time it: 0 and 1, and through the host's memory: 0 and 3 (a processor), 1 and 3 (a "
                          "processor), 2 and 3 (a processor)"));
+}
+
+/// To abort one of them waits for what its GPU does for the others, which wait for members that never come.
+void TestGpuCommunication::teamsAreAbortedTogether()
+{
+    const Gpus gpus(kRanks, 2);
+    countFromHere();
+    const auto work = [](comm::Communicator &comm, device::Device &device) -> Status {
+        const auto all = comm.makeGroup(std::vector{0, 1, 2, 3});
+        const auto pair = comm.makeGroup(std::vector{0, 1});
+        const auto others = comm.makeGroup(std::vector{2, 3});
+        if (!all || !pair || !others)
+            return failed("no groups");
+        if (const Status settled = comm.settle(kLong); !settled)
+            return settled;
+        Block one(device, 1024);
+        Block other(device, 1024);
+        if (comm.rank() == 0)
+            for (auto &[group, block] : {std::pair(*all, &one), std::pair(*pair, &other)}) {
+                auto request = comm.allReduce(group, Element::Float32, block->data(), 256);
+                if (!request)
+                    return request.error();
+                for (int polls = 0; polls < 200; ++polls) // until its kernel waits
+                    if (const auto done = comm.test(*request); !done || *done)
+                        return failed("a collective of one member ends");
+            }
+        static_cast<runtime::GpuCommunicator &>(comm).abortTeams();
+        return {};
+    };
+    QCOMPARE(onRanks(&gpus, work), QStringList());
+    QCOMPARE(EmulatedNccl::takeCounts().aborted, std::int64_t{2 * kRanks});
 }
 
 void TestGpuCommunication::asynchronousErrorsEndTheRun()
@@ -669,11 +705,11 @@ void TestGpuCommunication::brokenDevicesEndTheRun()
 void TestGpuCommunication::oldLibrariesAreNamed()
 {
     EmulatedNccl::Faults faults;
-    faults.version = 21805;
+    faults.version = 22105; // aborts communicators one by one
     EmulatedNccl::set(faults);
     PlanloomError why{};
     QVERIFY(EmulatedNccl::table().version(&why) < 0);
-    QVERIFY2(QByteArray(why.text).contains("2.18.5 is older than 2.19"), why.text);
+    QVERIFY2(QByteArray(why.text).contains("2.21.5 is older than 2.22"), why.text);
 }
 
 QTEST_GUILESS_MAIN(TestGpuCommunication)

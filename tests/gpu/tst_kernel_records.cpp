@@ -9,6 +9,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <functional>
 #include <mutex>
 
 using namespace planloom;
@@ -25,8 +26,9 @@ struct Endless {
     std::uint64_t mark = 0;     ///< of the thread
     std::uint64_t recorded = 0; ///< of the records
     bool open = false, closed = false;
-    std::int64_t ready = 0;
-    int windows = 0, ended = 0, lasts = 0;
+    bool loses = false, refuses = false; ///< the records, windows
+    std::int64_t ready = 0, lost = 0;
+    int windows = 0, ended = 0, lasts = 0, graphs = 0;
 } g_library;
 
 constexpr std::int64_t kEachTime = 30'000;
@@ -40,12 +42,13 @@ PlanloomActivityTable endlessTable()
     t.close = [](PlanloomActivity *) { g_library.closed = true; };
     t.start = [](PlanloomActivity *, int32_t what, PlanloomError *) {
         const std::scoped_lock lock(g_library.mutex);
-        const bool open = what == PLANLOOM_RECORD_COMMANDS;
+        const bool open = what == PLANLOOM_RECORD_COMMANDS && !g_library.refuses;
+        g_library.graphs += what == PLANLOOM_RECORD_GRAPHS ? 1 : 0;
         g_library.ended += g_library.open && !open ? 1 : 0;
         g_library.windows += open ? 1 : 0;
         g_library.open = open;
         g_library.changed.notify_all();
-        return int32_t{0};
+        return int32_t{what == PLANLOOM_RECORD_COMMANDS && g_library.refuses ? -1 : 0};
     };
     t.stop = [](PlanloomActivity *) {
         const std::scoped_lock lock(g_library.mutex);
@@ -56,7 +59,7 @@ PlanloomActivityTable endlessTable()
     t.mark = [](PlanloomActivity *, uint64_t mark) { g_library.mark = mark; };
     t.collect = [](PlanloomActivity *, int32_t last) {
         const std::scoped_lock lock(g_library.mutex);
-        g_library.ready += g_library.open ? kEachTime : 0;
+        (g_library.loses ? g_library.lost : g_library.ready) += g_library.open ? kEachTime : 0;
         g_library.lasts += last;
     };
     t.take = [](PlanloomActivity *, PlanloomActivityRecord *records, int64_t most) {
@@ -69,6 +72,7 @@ PlanloomActivityTable endlessTable()
     t.counts = [](PlanloomActivity *, PlanloomActivityCounts *counts) {
         *counts = {};
         counts->dropped = 3;
+        counts->untimed = g_library.lost;
     };
     return t;
 }
@@ -77,6 +81,21 @@ program::Program tinyProgram()
 {
     const plan::Subject subject = tinySubject(tinyConfig(1, 1), cpus(1));
     return *compile::compilePlan(planOf(subject, {{StageLayout{}}, 8, 2, plan::ScheduleKind::OneF1B, {}}), subject);
+}
+
+/// Marks of step after step, until @p done.
+bool stepsPass(KernelMarks &marks, TaskId task, std::unique_lock<std::mutex> &lock, const std::function<bool()> &done)
+{
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(5);
+    for (std::int64_t step = 100; !done() && std::chrono::steady_clock::now() < end; ++step) {
+        lock.unlock();
+        {
+            const runtime::MarkScope scope(&marks, marks.of(task, step));
+        }
+        lock.lock();
+        g_library.changed.wait_for(lock, std::chrono::milliseconds(5), done);
+    }
+    return done();
 }
 
 TaskId forwardTask(const program::Program &program)
@@ -92,10 +111,22 @@ class TestKernelRecords : public QObject {
     Q_OBJECT
 
 private slots:
+    void init();
     void rowsNameTasksAndOperators();
     void windowsEndAfterTheirRecords();
+    void whatIsLostCounts();
+    void refusedWindowsLeaveGraphs();
+    void ringsAreKept();
     void librariesMayRefuse();
 };
+
+void TestKernelRecords::init()
+{
+    g_library.mark = g_library.recorded = 0;
+    g_library.open = g_library.closed = g_library.loses = g_library.refuses = false;
+    g_library.ready = g_library.lost = 0;
+    g_library.windows = g_library.ended = g_library.lasts = g_library.graphs = 0;
+}
 
 void TestKernelRecords::rowsNameTasksAndOperators()
 {
@@ -151,14 +182,13 @@ void TestKernelRecords::windowsEndAfterTheirRecords()
         std::unique_lock lock(g_library.mutex);
         const auto ended = [](int windows) { return [windows] { return g_library.ended == windows; }; };
         QVERIFY(g_library.changed.wait_for(lock, std::chrono::minutes(5), ended(1)));
-        lock.unlock();
+        QCOMPARE(g_library.graphs, 0);
         recording.askForKernels(1e-9); // in a run under way: one that is over at once
-        lock.lock();
-        QVERIFY(g_library.changed.wait_for(lock, std::chrono::minutes(5), ended(2)));
+        QVERIFY(stepsPass(marks, task, lock, ended(2))); // it opens once the steps of the first one have ended
         lock.unlock();
         records->end();
         QCOMPARE(g_library.windows, 2);
-        QCOMPARE(g_library.lasts, 1);
+        QVERIFY(g_library.graphs >= 1 && g_library.lasts == g_library.graphs + 1);
     }
     QVERIFY(g_library.closed);
     std::vector<trace::Record> seen;
@@ -174,6 +204,67 @@ void TestKernelRecords::windowsEndAfterTheirRecords()
     QCOMPARE(first.step, 7);
     QCOMPARE(first.rank, 3);
     QCOMPARE(first.lane, program::KernelRows(program).kernels());
+}
+
+/// A window that is asked for again goes on, and its records are counted from its begin.
+void TestKernelRecords::whatIsLostCounts()
+{
+    const program::Program program = tinyProgram();
+    const PlanloomActivityTable table = endlessTable();
+    runtime::Recording recording(16);
+    g_library.loses = true;
+    const auto records = KernelRecords::open(table, program, RankId(0), 3600, recording);
+    QVERIFY(records);
+    records->begin(0);
+    std::unique_lock lock(g_library.mutex);
+    for (int ask = 0; ask < 100'000 && g_library.ended == 0; ++ask) {
+        recording.askForKernels(3600);
+        g_library.changed.wait_for(lock, std::chrono::milliseconds(3));
+    }
+    QCOMPARE(g_library.ended, 1);
+    QVERIFY(g_library.lost >= KernelRecords::kMost && g_library.lost <= KernelRecords::kMost + 2 * kEachTime);
+    lock.unlock();
+    records->end();
+    QCOMPARE(recording.dropped(), g_library.lost + 3);
+}
+
+void TestKernelRecords::refusedWindowsLeaveGraphs()
+{
+    const program::Program program = tinyProgram();
+    const PlanloomActivityTable table = endlessTable();
+    runtime::Recording recording(16);
+    g_library.refuses = true;
+    const auto records = KernelRecords::open(table, program, RankId(0), 3600, recording);
+    QVERIFY(records);
+    records->begin(0);
+    QCOMPARE(g_library.graphs, 1);
+    recording.askForKernels(3600);
+    std::unique_lock lock(g_library.mutex);
+    QVERIFY(g_library.changed.wait_for(lock, std::chrono::minutes(5), [] { return g_library.graphs == 2; }));
+    lock.unlock();
+    records->end();
+    QCOMPARE(g_library.windows, 0);
+}
+
+/// A second session of a run writes where the first one did, and what was lost adds up.
+void TestKernelRecords::ringsAreKept()
+{
+    const program::Program program = tinyProgram();
+    const PlanloomActivityTable table = endlessTable();
+    runtime::Recording recording(16);
+    const trace::Ring *ring = nullptr;
+    for (int session = 1; session <= 2; ++session) {
+        const auto records = KernelRecords::open(table, program, RankId(0), 0, recording);
+        QVERIFY(records && recording.kernels() != nullptr);
+        QVERIFY(ring == nullptr || ring == recording.kernels());
+        ring = recording.kernels();
+        records->begin(0);
+        records->end();
+        QCOMPARE(recording.dropped(), std::int64_t{3 * session});
+    }
+    QVERIFY(recording.tracesKernels());
+    recording.endTracing();
+    QVERIFY(!recording.tracesKernels());
 }
 
 void TestKernelRecords::librariesMayRefuse()

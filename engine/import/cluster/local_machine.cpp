@@ -164,7 +164,11 @@ Result<cluster::Cluster> localCluster(int cpuDevices, const NvmlApi *nvml)
         }
         if (nvml != nullptr) {
             const auto installed = readNvml(*nvml);
-            auto made = installed ? clusterOf(*installed) : Result<cluster::Cluster>(installed.error());
+            const auto visible =
+                installed ? visibleGpus(*installed, std::getenv("CUDA_VISIBLE_DEVICES")) : std::vector<InstalledGpu>();
+            if (installed && visible.empty() && !installed->empty())
+                return cpuCluster(topology->get(), 1); // they are hidden
+            auto made = installed ? clusterOf(visible) : Result<cluster::Cluster>(installed.error());
             if (made)
                 return made;
             if (!installed || !installed->empty())

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <cstring>
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <optional>
+#include <sstream>
 
 namespace planloom::import {
 namespace {
@@ -161,6 +163,28 @@ Result<std::vector<InstalledGpu>> readNvml(const NvmlApi &api)
         gpus.push_back(std::move(gpu));
     }
     return gpus;
+}
+
+std::vector<InstalledGpu> visibleGpus(const std::vector<InstalledGpu> &gpus, const char *chosen)
+{
+    if (chosen == nullptr)
+        return gpus;
+    std::vector<InstalledGpu> visible;
+    std::istringstream numbers(chosen);
+    for (std::string text; std::getline(numbers, text, ',');) {
+        std::size_t number = 0;
+        text.erase(0, text.find_first_not_of(' '));
+        text.erase(text.find_last_not_of(' ') + 1);
+        if (text.starts_with('-'))
+            break;
+        const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+        if (read.ec == std::errc::invalid_argument || read.ptr != text.data() + text.size())
+            return gpus;
+        if (read.ec != std::errc() || number >= gpus.size())
+            break;
+        visible.push_back(gpus[number]);
+    }
+    return visible;
 }
 
 Result<cluster::Cluster> clusterOf(const std::vector<InstalledGpu> &gpus)

@@ -64,6 +64,10 @@ struct InstalledGpu {
 /// All GPUs in the library's order. Errors: Failed, with the library's reason (a driver that does not fit, a lost GPU).
 Result<std::vector<InstalledGpu>> readNvml(const NvmlApi &api);
 
+/// Those that CUDA shows a program where the environment variable CUDA_VISIBLE_DEVICES is @p chosen, in its order:
+/// numbers up to one that no GPU has. All of them, if it is nullptr or names GPUs otherwise.
+std::vector<InstalledGpu> visibleGpus(const std::vector<InstalledGpu> &gpus, const char *chosen);
+
 /// This machine as localCluster() of import.h has it, with the GPUs of @p nvml; nullptr: by their PCI ids.
 Result<cluster::Cluster> localCluster(int cpuDevices, const NvmlApi *nvml);
 

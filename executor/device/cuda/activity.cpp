@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <limits>
 #include <string>
 
@@ -74,7 +75,10 @@ std::uint8_t *ActivityBuffers::request()
 
 void ActivityBuffers::complete(const std::uint8_t *buffer, std::size_t valid)
 {
-    const auto i = static_cast<std::size_t>(buffer - at(0)) / m_bytes;
+    const std::uint8_t *first = at(0);
+    if (std::less<>()(buffer, first) || !std::less<>()(buffer, first + m_memory.size() * sizeof m_memory[0]))
+        return; // of an earlier session
+    const auto i = static_cast<std::size_t>(buffer - first) / m_bytes;
     m_valid[i] = valid;
     m_full.fetch_or(std::uint64_t{1} << i, std::memory_order_release);
 }
@@ -129,7 +133,11 @@ Status Activity::prepare()
 {
     if (const int error = m_api.registerBuffers(requestBuffer, completeBuffer); error != kActivitySuccess)
         return failure("its buffers", error);
-    m_api.registerClock(monotonicNow); // where that fails, clocks differ by what compareClocks() finds
+    // Once, as CUPTI spoils the first records behind another time. Where it fails, clocks differ by what
+    // compareClocks() finds.
+    static std::atomic<bool> registered{false};
+    if (!registered)
+        registered = m_api.registerClock(monotonicNow) == kActivitySuccess;
     for (const Level level : {Level::Commands, Level::Graphs})
         if (const Status started = start(level); !started)
             return started.error();
@@ -149,7 +157,8 @@ Error Activity::failure(const char *what, int error) const
 Activity::~Activity()
 {
     stop();
-    g_activity.store(nullptr, std::memory_order_release);
+    Activity *self = this;
+    g_activity.compare_exchange_strong(self, nullptr); // one that was refused is none
     if (m_subscriber != nullptr) {
         m_api.flushAll(kFlushForced);
         m_api.unsubscribe(m_subscriber);

@@ -3,7 +3,9 @@
 
 #include "engine/cost/collectives.h"
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace planloom::cuda {
 
@@ -16,6 +18,19 @@ constexpr TeamData kElements[] = {TeamData::Float32, TeamData::BFloat16, TeamDat
 
 const std::byte *pieceAt(const void *data, std::int64_t bytes) { return static_cast<const std::byte *>(data) + bytes; }
 std::byte *pieceAt(void *data, std::int64_t bytes) { return static_cast<std::byte *>(data) + bytes; }
+
+/// Calls of one group, by @p calls(keep), which keeps their errors: the first one, of the calls or the group.
+template <class F>
+int inGroup(const CommunicationApi &api, const F &calls)
+{
+    if (const int opened = api.groupStart(); opened != kTeamSuccess)
+        return opened;
+    int first = kTeamSuccess;
+    const auto fine = [&first] { return first == kTeamSuccess || first == kTeamInProgress; };
+    calls([&](int error) { first = fine() ? error : first; });
+    const int closed = api.groupEnd();
+    return fine() ? closed : first;
+}
 
 } // namespace
 
@@ -48,14 +63,27 @@ LibraryTeam::~LibraryTeam()
     m_api.destroy(m_handle);
 }
 
+void Team::abortAll(std::span<Team *const> teams)
+{
+    const auto first = std::find_if(teams.begin(), teams.end(), [](Team *team) { return team->library() != nullptr; });
+    const auto abortEach = [teams] {
+        for (Team *team : teams)
+            team->abort();
+    };
+    if (first == teams.end()) {
+        abortEach();
+        return;
+    }
+    inGroup(*(*first)->library(), [&](const auto & /*keep*/) { abortEach(); });
+}
+
 void LibraryTeam::abort()
 {
     if (m_handle == nullptr)
         return;
     m_device.use();
-    m_api.abort(m_handle); // what it registered goes with it
+    m_api.abort(std::exchange(m_handle, nullptr)); // what it registered goes with it
     m_registered.clear();
-    m_handle = nullptr;
 }
 
 void LibraryTeam::deregister()
@@ -138,48 +166,40 @@ int LibraryTeam::start(CudaQueue &queue, const PlanloomCollective &what)
 /// An all-to-all: a group of messages; the own piece is copied.
 int LibraryTeam::exchange(CudaQueue &queue, const PlanloomCollective &what)
 {
-    std::int64_t to = 0;
-    std::int64_t from = 0;
-    const int opened = m_api.groupStart();
-    if (opened != kTeamSuccess)
-        return opened;
-    int error = kTeamSuccess;
-    const auto keep = [&error](int next) { error = error == kTeamSuccess ? next : error; };
-    for (int peer = 0; peer < m_members; ++peer) {
-        const std::int64_t sent = what.bytesTo != nullptr ? what.bytesTo[peer] : what.count;
-        const std::int64_t received = what.bytesFrom != nullptr ? what.bytesFrom[peer] : what.count;
-        if (peer == m_position)
-            queue.copy(pieceAt(what.to, from), pieceAt(what.from, to), received);
-        else {
-            if (sent > 0)
+    return inGroup(m_api, [&](const auto &keep) {
+        std::int64_t to = 0;
+        std::int64_t from = 0;
+        for (int peer = 0; peer < m_members; ++peer) {
+            const std::int64_t sent = what.bytesTo != nullptr ? what.bytesTo[peer] : what.count;
+            const std::int64_t received = what.bytesFrom != nullptr ? what.bytesFrom[peer] : what.count;
+            if (peer == m_position)
+                queue.copy(pieceAt(what.to, from), pieceAt(what.from, to), received);
+            if (peer != m_position && sent > 0)
                 keep(m_api.send(pieceAt(what.from, to), static_cast<std::size_t>(sent), TeamData::Bytes, peer, m_handle,
                                 queue.stream()));
-            if (received > 0)
+            if (peer != m_position && received > 0)
                 keep(m_api.receive(pieceAt(what.to, from), static_cast<std::size_t>(received), TeamData::Bytes, peer,
                                    m_handle, queue.stream()));
+            to += sent;
+            from += received;
         }
-        to += sent;
-        from += received;
-    }
-    const int closed = m_api.groupEnd();
-    return error == kTeamSuccess || error == kTeamInProgress ? closed : error;
+    });
 }
 
 Status LibraryTeam::messages(CudaQueue &queue, std::span<const PlanloomMessage> messages)
 {
     m_device.use();
-    if (const Status opened = check(m_api.groupStart(), "a group of messages"); !opened)
-        return opened;
-    int error = kTeamSuccess;
-    for (const PlanloomMessage &message : messages) {
-        const auto bytes = static_cast<std::size_t>(message.bytes);
-        const int next = message.sends != 0
-            ? m_api.send(message.data, bytes, TeamData::Bytes, message.peer, m_handle, queue.stream())
-            : m_api.receive(message.data, bytes, TeamData::Bytes, message.peer, m_handle, queue.stream());
-        error = error == kTeamSuccess || error == kTeamInProgress ? next : error;
-    }
-    const int closed = m_api.groupEnd();
-    return asked(error == kTeamSuccess || error == kTeamInProgress ? closed : error, "a message");
+    return asked(inGroup(m_api,
+                         [&](const auto &keep) {
+                             for (const PlanloomMessage &message : messages) {
+                                 const auto bytes = static_cast<std::size_t>(message.bytes);
+                                 keep(message.sends != 0 ? m_api.send(message.data, bytes, TeamData::Bytes,
+                                                                      message.peer, m_handle, queue.stream())
+                                                         : m_api.receive(message.data, bytes, TeamData::Bytes,
+                                                                         message.peer, m_handle, queue.stream()));
+                             }
+                         }),
+                 "a message");
 }
 
 Status LibraryTeam::leave()

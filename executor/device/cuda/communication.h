@@ -26,6 +26,10 @@ public:
     virtual Status messages(CudaQueue &queue, std::span<const PlanloomMessage> messages) = 0;
     virtual Status leave() = 0;
     virtual void abort() = 0;
+    /// NCCL, of its communicators.
+    [[nodiscard]] virtual const CommunicationApi *library() const { return nullptr; }
+    /// All of them, NCCL's communicators as one group: to abort one may wait for kernels of others.
+    static void abortAll(std::span<Team *const> teams);
 };
 
 /// A non-blocking communicator of NCCL. Errors name the call and NCCL's reason.
@@ -46,6 +50,7 @@ public:
     Status messages(CudaQueue &queue, std::span<const PlanloomMessage> messages) override;
     Status leave() override;
     void abort() override;
+    [[nodiscard]] const CommunicationApi *library() const override { return &m_api; }
 
 private:
     LibraryTeam(const CommunicationApi &api, CudaDevice &device, int members, int position)

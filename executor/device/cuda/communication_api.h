@@ -20,8 +20,9 @@ inline constexpr int kTeamInvalidArgument = 4;
 inline constexpr int kTeamRemoteError = 6;
 inline constexpr int kTeamInProgress = 7;
 inline constexpr int kTeamSum = 0; ///< of reductions
-/// 2.19: the first with ncclCommRegister and ncclMemAlloc; non-blocking communicators are of 2.14.
-inline constexpr int kOldestCommunicationVersion = 21900;
+/// 2.22: the first that aborts several communicators as a group. ncclCommRegister and ncclMemAlloc are of 2.19,
+/// non-blocking communicators of 2.14.
+inline constexpr int kOldestCommunicationVersion = 22200;
 
 enum class TeamData : int { Bytes = 1, Float32 = 7, Float64 = 8, BFloat16 = 9 };
 

@@ -52,7 +52,7 @@ PlanloomCommunicationTable communicationTableOf()
             (*api)->getVersion(&version);
             if (version < kOldestCommunicationVersion)
                 return unsupported("NCCL " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100)
-                                   + "." + std::to_string(version % 100) + " is older than 2.19; install a newer one");
+                                   + "." + std::to_string(version % 100) + " is older than 2.22; install a newer one");
             return {};
         };
         return done(why, ask) < 0 ? std::int32_t{-1} : std::int32_t{version};
@@ -111,7 +111,9 @@ PlanloomCommunicationTable communicationTableOf()
         });
     };
     t.leave = [](PlanloomTeam *team, PlanloomError *why) { return done(why, [&] { return of(team).leave(); }); };
-    t.abort = [](PlanloomTeam *team) { of(team).abort(); };
+    t.abort = [](PlanloomTeam *const *teams, int64_t count) {
+        Team::abortAll({reinterpret_cast<Team *const *>(teams), static_cast<std::size_t>(count)});
+    };
     t.close = [](PlanloomTeam *team) { delete &of(team); };
     return t;
 }

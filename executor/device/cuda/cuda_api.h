@@ -24,6 +24,8 @@ struct MemoryHandle {
 };
 
 inline constexpr int kSuccess = 0;
+inline constexpr int kInvalidValue = 1;
+inline constexpr int kOutOfMemory = 2;
 inline constexpr int kNotReady = 600;
 inline constexpr unsigned int kStreamNonBlocking = 1;
 inline constexpr unsigned int kEventDisableTiming = 2;
@@ -39,6 +41,8 @@ struct RuntimeApi {
     int (*describe)(int device, char *name, std::size_t nameBytes, std::int64_t *memoryBytes);
     /// Likewise: a text of 32 hexadecimal digits that no other device of any machine has.
     int (*identify)(int device, char *text, std::size_t textBytes);
+    /// Likewise: its compute capability, 10 times the major and the minor number.
+    int (*capabilityOf)(int device, int *capability);
     int (*setDevice)(int device);
     const char *(*errorText)(int error);
     int (*malloc)(void **data, std::size_t bytes);
@@ -235,13 +239,17 @@ struct GraphApi {
     int (*execute)(GraphHandle handle, GraphDescriptor plan, GraphDescriptor pack);
 };
 
+/// 8.0: what our kernels are compiled for, and the oldest with bfloat16 and TF32 (CMakeLists.txt).
+inline constexpr int kOldestCapability = 80;
+inline constexpr unsigned int kRowThreads = 256; ///< of a block of a real GPU that works on one row
+
 /// Everything that the device needs. Kernels of ours, by number (kernels/list.h): what launchKernel takes as function.
 struct Provider {
     RuntimeApi runtime{};
     const ProductApi *products = nullptr; ///< nullptr: the library is not there, products run on the host
     const GraphApi *graphs = nullptr;     ///< nullptr: cuDNN is not there, our own kernels compute
     const void *const *kernels = nullptr;
-    unsigned int rowThreads = 256; ///< threads of a block that works on one row; a power of 2
+    unsigned int rowThreads = kRowThreads; ///< threads of a block that works on one row; a power of 2
     std::int64_t leastPart = 512;  ///< elements that a thread adds up before a sum is shared out over more blocks
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/device/cuda/cuda_device.h"
 
+#include "engine/base/log.h"
 #include "engine/base/units.h"
 #include "executor/device/cuda/operators.h"
 #include "executor/device/cuda/parameter_updates.h"
@@ -52,6 +53,21 @@ struct Capturing {
     bool usesWorkspace = false;
 };
 thread_local Capturing t_capturing;
+/// The current device of the calling thread, as far as it is ours.
+thread_local std::pair<const Provider *, int> t_current{nullptr, 0};
+
+/// Makes @p handle, which stays nullptr where @p library is not there, or does not start: then @p without, as is
+/// logged.
+template <class Api, class Handle>
+void startLibrary(const Api *library, Handle &handle, const char *name, const char *without)
+{
+    const int status = library != nullptr ? library->create(&handle) : 0;
+    if (status == 0)
+        return;
+    handle = nullptr;
+    log(LogLevel::Warning,
+        std::string(name) + " is found and does not start (its status " + std::to_string(status) + "): " + without);
+}
 
 /// What to do about an error of the runtime that has ended a device.
 const char *remedyOf(int error)
@@ -72,6 +88,11 @@ const char *remedyOf(int error)
                "back";
     default: return "end other programs that use the GPU, and look at the machine's log";
     }
+}
+
+std::size_t sharedBytesOf(unsigned int threads, std::int64_t extra)
+{
+    return threads * sizeof(double) + static_cast<std::size_t>(extra) * sizeof(float);
 }
 
 class CudaGraph final : public device::CommandGraph {
@@ -232,8 +253,16 @@ bool CudaQueue::beginCapture()
     m_device.use();
     if (m_device.products() != nullptr || m_device.graphs() != nullptr)
         m_device.workspace(*this);
-    if (!m_device.failure().empty() || m_device.api().streamBeginCapture(m_stream, kCaptureThreadLocal) != kSuccess)
+    if (m_capturesNothing || !m_device.failure().empty())
         return false;
+    if (const int error = m_device.api().streamBeginCapture(m_stream, kCaptureThreadLocal); error != kSuccess) {
+        m_capturesNothing = true;
+        log(LogLevel::Warning,
+            std::string("passes are given to the GPU command by command, not as graphs: the begin of "
+                        "a capture failed: ")
+                + m_device.api().errorText(error));
+        return false;
+    }
     t_capturing = {&m_device};
     return true;
 }
@@ -277,10 +306,18 @@ void CudaQueue::launch(KernelNumber number, std::int64_t blocks, unsigned int th
     if (blocks <= 0)
         return;
     const Grid grid{static_cast<unsigned int>(std::min(blocks, kMostBlocks)), 1, 1};
-    const std::size_t sharedBytes = threads * sizeof(double) + static_cast<std::size_t>(extra) * sizeof(float);
+    const std::size_t sharedBytes = sharedBytesOf(threads, extra);
     m_device.check(m_device.api().launchKernel(m_device.provider().kernels[static_cast<std::size_t>(number)], grid,
                                                {threads, 1, 1}, arguments, sharedBytes, m_stream),
                    "the start of a kernel");
+}
+
+/// Whether a block of a real GPU has so much without being asked for it, also on one with smaller blocks.
+bool CudaQueue::hasShared(std::int64_t extra)
+{
+    constexpr std::size_t kMost = std::size_t{48} << 10;
+    return sharedBytesOf(kRowThreads, extra) <= kMost
+        || m_device.check(kInvalidValue, "a kernel with more than 48 KiB of shared memory");
 }
 
 unsigned int CudaQueue::rowThreads() const { return m_device.provider().rowThreads; }
@@ -297,14 +334,16 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::open(const Provider &provider, i
 
 Status CudaDevice::prepare()
 {
-    if (!check(api().setDevice(m_index), "opening the device"))
+    const int error = api().setDevice(m_index);
+    if (!check(error, "opening the device"))
         return planloom::failed(failure());
-    if (m_provider.products == nullptr && m_provider.graphs == nullptr)
+    t_current = {&m_provider, m_index};
+    startLibrary(m_provider.products, m_products, "cuBLASLt", "products of matrices run on the host");
+    startLibrary(m_provider.graphs, m_graphs, "cuDNN", "convolutions run by kernels of Planloom");
+    if (m_products == nullptr && m_graphs == nullptr)
         return {};
     void *workspace = nullptr;
-    if ((m_provider.products != nullptr && !checkOther(m_provider.products->create(&m_products), "cuBLASLt's start"))
-        || (m_provider.graphs != nullptr && !checkOther(m_provider.graphs->create(&m_graphs), "cuDNN's start"))
-        || !check(api().malloc(&workspace, kWorkspaceBytes), "memory for cuBLASLt and cuDNN")
+    if (!check(api().malloc(&workspace, kWorkspaceBytes), "memory for cuBLASLt and cuDNN")
         || !check(api().eventCreate(&m_workspaceFree, kEventDisableTiming), "an event"))
         return planloom::failed(failure());
     m_workspace = static_cast<std::byte *>(workspace);
@@ -326,7 +365,6 @@ CudaDevice::~CudaDevice()
 
 void CudaDevice::use() const
 {
-    thread_local std::pair<const Provider *, int> t_current{nullptr, 0};
     if (t_current == std::pair(&m_provider, m_index))
         return;
     api().setDevice(m_index);
@@ -384,6 +422,10 @@ Result<device::Memory> CudaDevice::allocate(device::Space space, std::int64_t by
     const auto size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1));
     const bool host = space == device::Space::Host;
     const int error = host ? api().hostAlloc(&data, size, kHostAllocPortable) : allocateDevice(&data, size);
+    if (error != kSuccess && error != kOutOfMemory) {
+        check(error, host ? "pinned memory of the host" : "memory");
+        return planloom::failed(failure());
+    }
     if (error != kSuccess) // not the device's end: others may still work
         return planloom::failed("GPU " + std::to_string(m_index) + " has no " + format(Bytes(bytes)) + " of "
                                 + (host ? "pinned memory of the host" : "memory") + " free (" + api().errorText(error)

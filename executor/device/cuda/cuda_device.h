@@ -55,7 +55,8 @@ public:
     template <class K>
     void rows(const K &kernel, std::int64_t blocks, std::int64_t extra = 0, std::int64_t each = 0)
     {
-        start(kNumberOf<K>, kernel, blocks, rowThreads(), extra + each * rowThreads());
+        if (hasShared(extra + each * kRowThreads))
+            start(kNumberOf<K>, kernel, blocks, rowThreads(), extra + each * rowThreads());
     }
     /// The same for @p items independent items.
     template <class K>
@@ -70,6 +71,7 @@ public:
     [[nodiscard]] Stream stream() const { return m_stream; }
 
 private:
+    [[nodiscard]] bool hasShared(std::int64_t extra);
     template <class K>
     void start(KernelNumber number, const K &kernel, std::int64_t blocks, unsigned int threads, std::int64_t extra)
     {
@@ -84,6 +86,7 @@ private:
     CudaDevice &m_device;
     Stream m_stream;
     device::Memory m_scores;
+    bool m_capturesNothing = false; ///< the runtime has refused to
 };
 
 /// An operator of ours: gives its commands to a queue.

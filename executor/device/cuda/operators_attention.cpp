@@ -35,12 +35,10 @@ std::optional<AttentionShape> attentionShape(const Request &request, std::size_t
 }
 
 /// The largest tiles that @p floats of a kernel have room for in a block's shared memory.
-AttentionTiles tilesFor(const Request &request, std::int64_t d,
-                        std::int64_t (AttentionTiles::*floats)(std::int64_t) const)
+AttentionTiles tilesFor(std::int64_t d, std::int64_t (AttentionTiles::*floats)(std::int64_t) const)
 {
     constexpr std::int64_t kShared = 48 << 10; // bytes that every GPU gives a block without being asked
-    const std::int64_t room =
-        kShared / std::int64_t{sizeof(float)} - 2 * std::int64_t{request.device.provider().rowThreads};
+    const std::int64_t room = kShared / std::int64_t{sizeof(float)} - 2 * std::int64_t{kRowThreads};
     AttentionTiles tiles;
     while (tiles.keys > 1 && (tiles.*floats)(d) > room) {
         tiles.keys = std::max<std::int64_t>(1, tiles.keys / 2);
@@ -61,7 +59,7 @@ Made makeAttention(const Request &request)
         return onlyOnHost(request);
     AttentionForward kernel;
     kernel.shape = *shape;
-    kernel.tiles = tilesFor(request, shape->d, &AttentionTiles::forward);
+    kernel.tiles = tilesFor(shape->d, &AttentionTiles::forward);
     kernel.y = to(request, 0);
     return makeFunction([kernel](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
         AttentionShape &s = kernel.shape;
@@ -88,10 +86,10 @@ Made makeAttentionGrad(const Request &request)
     mean.shape = *shape;
     mean.saved = {from(request, 0), from(request, 2), from(request, 3), at<float>(*means)};
     AttentionQueryGradient queries;
-    queries.tiles = tilesFor(request, shape->d, &AttentionTiles::queryGradient);
+    queries.tiles = tilesFor(shape->d, &AttentionTiles::queryGradient);
     queries.dQkv = to(request, 0);
     AttentionKeyGradient keys;
-    keys.tiles = tilesFor(request, shape->d, &AttentionTiles::keyGradient);
+    keys.tiles = tilesFor(shape->d, &AttentionTiles::keyGradient);
     keys.dQkv = queries.dQkv;
     return makeFunction([mean, queries, keys, kept = *means](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
         AttentionShape &s = mean.shape;

@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 /* Grows with every change of this file. */
-#define PLANLOOM_COMMUNICATION_ABI 2U
+#define PLANLOOM_COMMUNICATION_ABI 3U
 /* The symbol of a library that has the table: PlanloomCommunicationLibrary. */
 #define PLANLOOM_COMMUNICATION_LIBRARY "planloomCommunicationTable"
 
@@ -87,8 +87,9 @@ typedef struct PlanloomCommunicationTable {
                         PlanloomError *why);
     /* Begins to leave, with nothing under way; poll() says when all members have begun to, and it may be closed. */
     int32_t (*leave)(PlanloomTeam *team, PlanloomError *why);
-    /* Ends what is under way, here; its results are garbage. Only close() may follow. */
-    void (*abort)(PlanloomTeam *team);
+    /* Ends what is under way in all of these teams at once, here; its results are garbage. Only close() may follow.
+     * To abort one team may wait for what the device does for others: those of a device go together. */
+    void (*abort)(PlanloomTeam *const *teams, int64_t count);
     /* Aborts it, unless it has left. */
     void (*close)(PlanloomTeam *team);
 } PlanloomCommunicationTable;

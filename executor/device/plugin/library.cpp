@@ -26,21 +26,32 @@ const char *chosenLibrary()
     return chosen != nullptr && *chosen != '\0' ? chosen : nullptr;
 }
 
-bool hasDriver()
+/// What CUDA reads when it starts. Set before main(), as other threads may read the environment later on.
+/// - Connections are the queues of the hardware that streams share: with the default of 8, a stream whose message waits
+///   for another rank may hold up one that shares its queue.
+/// - Devices in the order of their places, as NVML and `nvidia-smi` count them.
+[[gnu::constructor]] void prepareEnvironment()
+{
+    ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0);
+}
+
+/// Error: the loader's reason why the driver cannot be opened.
+Status findDriver()
 {
     void *driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (driver == nullptr)
-        return false;
+        return notFound("no NVIDIA driver is installed (" + loaderReason() + "); GPUs of this machine are not used");
     ::dlclose(driver);
-    return true;
+    return {};
 }
 
 Result<const PlanloomDeviceTable *> findCudaLibrary()
 {
     if (const char *chosen = chosenLibrary())
         return openLibrary(chosen);
-    if (!hasDriver())
-        return notFound("no NVIDIA driver is installed (libcuda.so.1); GPUs of this machine are not used");
+    if (const Status driver = findDriver(); !driver)
+        return driver.error();
     std::error_code none;
     const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", none).parent_path();
     for (const std::filesystem::path &path : {folder / kLibrary, folder.parent_path() / "lib" / "planloom" / kLibrary})
@@ -52,7 +63,7 @@ Result<const PlanloomDeviceTable *> findCudaLibrary()
 
 } // namespace
 
-bool mayHaveGpus() { return chosenLibrary() != nullptr || hasDriver(); }
+bool mayHaveGpus() { return chosenLibrary() != nullptr || findDriver().ok(); }
 
 Result<const PlanloomDeviceTable *> openLibrary(const std::string &path)
 {

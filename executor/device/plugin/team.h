@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace planloom::device {
 
@@ -54,7 +55,15 @@ public:
         PlanloomError why{};
         return done(m_table.leave(m_team, &why), why);
     }
-    void abort() { m_table.abort(m_team); }
+    /// Of one table.
+    static void abort(std::span<Team *const> teams)
+    {
+        std::vector<PlanloomTeam *> handles;
+        for (const Team *team : teams)
+            handles.push_back(team->m_team);
+        if (!teams.empty())
+            teams.front()->m_table.abort(handles.data(), static_cast<std::int64_t>(handles.size()));
+    }
 
 private:
     Team(const PlanloomCommunicationTable &table, PluginDevice &device, PlanloomTeam *team)

@@ -127,6 +127,7 @@ private slots:
     void switchesJoinAll();
     void linksAreTakenOnce();
     void gpusDiffer();
+    void hiddenGpusAreLeftOut();
     void whatIsNotKnownIsRefused();
     void failuresFallBack();
     void topologyOfNcclComesFirst();
@@ -180,6 +181,36 @@ void TestNvml::gpusDiffer()
     QVERIFY(made->typeOf(DeviceId(0)).name != made->typeOf(DeviceId(1)).name);
     QCOMPARE(made->typeOf(DeviceId(2)).name, std::string("V100-16GB"));
     QCOMPARE(pcieOf(*made, 2), pcieRate(8, 16)); // nothing is told: the usual slot
+}
+
+void TestNvml::hiddenGpusAreLeftOut()
+{
+    g_machine.gpus.resize(3);
+    for (int i = 0; i < 3; ++i)
+        g_machine.gpus[static_cast<std::size_t>(i)].memory = std::int64_t{10 + i} << 30;
+    const NvmlApi api = table();
+    const auto memories = [&](const char *chosen) {
+        std::vector<std::int64_t> gibibytes;
+        for (const InstalledGpu &gpu : visibleGpus(*readNvml(api), chosen))
+            gibibytes.push_back(gpu.memory.value() >> 30);
+        return gibibytes;
+    };
+    using Memories = std::vector<std::int64_t>;
+    QCOMPARE(memories(nullptr), (Memories{10, 11, 12}));
+    QCOMPARE(memories("2, 0"), (Memories{12, 10}));
+    QCOMPARE(memories("1,7,0"), (Memories{11})); // as CUDA takes it
+    QCOMPARE(memories("0,-1,1"), (Memories{10}));
+    QCOMPARE(memories(""), Memories{});
+    QCOMPARE(memories("GPU-8f1d"), (Memories{10, 11, 12}));
+    qputenv("CUDA_VISIBLE_DEVICES", "1");
+    const auto one = localCluster(0, &api);
+    qputenv("CUDA_VISIBLE_DEVICES", "-1");
+    const auto none = localCluster(0, &api);
+    qunsetenv("CUDA_VISIBLE_DEVICES");
+    QVERIFY(one.ok() && none.ok());
+    QCOMPARE(one->devices().size(), std::size_t{1});
+    QCOMPARE(one->typeOf(DeviceId(0)).memory.value(), std::int64_t{11} << 30);
+    QVERIFY(none->typeOf(DeviceId(0)).isProcessor());
 }
 
 void TestNvml::whatIsNotKnownIsRefused()

@@ -114,7 +114,7 @@ Status trainAll(ModelRow &row, const plan::Subject &subject, const plan::Plan &p
         return expected.error();
     row.losses = first->losses;
     row.expected = expected->losses;
-    row.sameBits = first->losses == second->losses;
+    row.sameBits = first->losses == second->losses && first->parameters == second->parameters;
     row.arenaPlanned = first->arenaPlanned;
     row.arenaUsed = first->arenaUsed;
     return {};

@@ -40,6 +40,10 @@ ordered_json jsonOf(const StepRow &row)
             {"batch", row.batch},
             {"micro_batch", row.microBatch},
             {"seconds", row.seconds},
+            {"seconds_with_graphs_recorded", row.graphSeconds},
+            {"seconds_with_kernels_recorded", row.kernelSeconds},
+            {"cost_of_recording_graphs", row.graphCost()},
+            {"cost_of_recording_kernels", row.kernelCost()},
             {"predicted_seconds", row.predicted},
             {"prediction_error", row.predictionError()},
             {"samples_per_second", row.samplesPerSecond()},
@@ -99,14 +103,22 @@ std::string peerOf(const StepRow &row)
     return fmt::format("{:.2f} ms, {:.2f} x", row.peer * 1e3, row.seconds > 0 ? row.peer / row.seconds : 0.0);
 }
 
+/// By how much recording makes a step longer.
+std::string costOf(double seconds, double cost)
+{
+    return seconds > 0 ? fmt::format("{:+.1f} %", cost * 100) : std::string("none");
+}
+
 std::string stepsText(const std::vector<StepRow> &rows)
 {
-    std::string text = fmt::format("{:<24}{:<10}{:>6}{:>7}{:>12}{:>20}{:>12}{:>9}  {}\n", "STEP", "PRECISION", "BATCH",
-                                   "MICRO", "MEASURED", "", "PREDICTED", "ERROR", "PYTORCH");
+    std::string text =
+        fmt::format("{:<24}{:<10}{:>6}{:>7}{:>12}{:>20}{:>12}{:>9}{:>10}{:>10}  {}\n", "STEP", "PRECISION", "BATCH",
+                    "MICRO", "MEASURED", "", "PREDICTED", "ERROR", "GRAPHS", "KERNELS", "PYTORCH");
     for (const StepRow &row : rows)
-        text += fmt::format("{:<24}{:<10}{:>6}{:>7}{:>9.2f} ms{:>20}{:>9.2f} ms{:>7.1f} %  {}  {}\n", row.model,
-                            row.precision, row.batch, row.microBatch, row.seconds * 1e3, rateOf(row),
-                            row.predicted * 1e3, row.predictionError() * 100, peerOf(row), verdict(row.wrong));
+        text += fmt::format("{:<24}{:<10}{:>6}{:>7}{:>9.2f} ms{:>20}{:>9.2f} ms{:>7.1f} %{:>10}{:>10}  {}  {}\n",
+                            row.model, row.precision, row.batch, row.microBatch, row.seconds * 1e3, rateOf(row),
+                            row.predicted * 1e3, row.predictionError() * 100, costOf(row.graphSeconds, row.graphCost()),
+                            costOf(row.kernelSeconds, row.kernelCost()), peerOf(row), verdict(row.wrong));
     return text;
 }
 

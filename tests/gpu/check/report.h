@@ -37,13 +37,21 @@ struct StepRow {
     std::string precision;
     std::int64_t batch = 0;
     std::int64_t microBatch = 0;
-    double seconds = 0;   ///< median of steps
+    double seconds = 0;       ///< median of steps; nothing is recorded of the GPU
+    double graphSeconds = 0;  ///< while graphs are recorded; 0: they cannot be
+    double kernelSeconds = 0; ///< while every kernel is
     double predicted = 0; ///< after a profile on this GPU
     double tokens = 0;    ///< of a sample; 0: it has none
     double peer = 0;      ///< PyTorch's median; 0: not measured
     std::string peerNote; ///< why not
     std::string wrong;
 
+    /// By how much recording makes steps longer.
+    [[nodiscard]] double graphCost() const { return seconds > 0 && graphSeconds > 0 ? graphSeconds / seconds - 1 : 0; }
+    [[nodiscard]] double kernelCost() const
+    {
+        return seconds > 0 && kernelSeconds > 0 ? kernelSeconds / seconds - 1 : 0;
+    }
     [[nodiscard]] double predictionError() const { return seconds > 0 ? predicted / seconds - 1 : 0; }
     [[nodiscard]] double samplesPerSecond() const { return seconds > 0 ? static_cast<double>(batch) / seconds : 0; }
 };

@@ -109,14 +109,16 @@ Result<double> predict(const plan::Plan &plan, const plan::Subject &subject, int
 Status timeOurs(StepRow &row, const plan::Subject &subject, int index)
 {
     const plan::Plan plan = planOf(subject, row.batch, row.microBatch, *plan::precisionFromName(row.precision));
-    {
-        const auto gpu = device::openCudaDevice(index);
-        if (!gpu)
-            return gpu.error();
-        const auto trained = train(subject, plan, kWarmUp + kSteps, gpu->get());
-        if (!trained)
+    // Without records first: CUPTI stays in the process once it has been asked for any.
+    const std::pair<Recorded, double StepRow::*> passes[]{{Recorded::Nothing, &StepRow::seconds},
+                                                          {Recorded::Graphs, &StepRow::graphSeconds},
+                                                          {Recorded::Kernels, &StepRow::kernelSeconds}};
+    for (const auto &[what, seconds] : passes) {
+        const auto trained = trainRecorded(subject, plan, kWarmUp + kSteps, index, what);
+        if (!trained && what == Recorded::Nothing)
             return trained.error();
-        row.seconds = medianOf(trained->seconds);
+        if (trained && (what == Recorded::Nothing || trained->recorded > 0))
+            row.*seconds = medianOf(trained->seconds);
     }
     const auto predicted = predict(plan, subject, index);
     if (!predicted)

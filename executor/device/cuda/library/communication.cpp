@@ -70,7 +70,7 @@ Result<CommunicationApi> openCommunication()
     take(api.send, "ncclSend");
     take(api.receive, "ncclRecv");
     if (!missing.empty())
-        return unsupported("libnccl.so.2 has no " + missing + "; install NCCL 2.19 or newer");
+        return unsupported("libnccl.so.2 has no " + missing + "; install NCCL 2.22 or newer");
     return api;
 }
 

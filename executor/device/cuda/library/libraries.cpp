@@ -20,7 +20,8 @@ namespace {
 
 // --- What cuda_api.h says about the interfaces ----------------------------------------------------------------------
 
-static_assert(kSuccess == cudaSuccess && kNotReady == cudaErrorNotReady);
+static_assert(kSuccess == cudaSuccess && kNotReady == cudaErrorNotReady && kInvalidValue == cudaErrorInvalidValue
+              && kOutOfMemory == cudaErrorMemoryAllocation);
 static_assert(kStreamNonBlocking == cudaStreamNonBlocking && kEventDisableTiming == cudaEventDisableTiming);
 static_assert(sizeof(MemoryHandle) == sizeof(cudaIpcMemHandle_t) && kOpenLazily == cudaIpcMemLazyEnablePeerAccess);
 static_assert(kHostAllocPortable == cudaHostAllocPortable && kCaptureThreadLocal == cudaStreamCaptureModeThreadLocal);
@@ -85,12 +86,24 @@ int identifyDevice(int device, char *text, std::size_t textBytes)
     return cudaSuccess;
 }
 
+int capabilityOfDevice(int device, int *capability)
+{
+    int major = 0;
+    int minor = 0;
+    cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    if (error == cudaSuccess)
+        error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+    *capability = 10 * major + minor;
+    return error;
+}
+
 RuntimeApi linkedRuntime()
 {
     RuntimeApi api{};
     api.getDeviceCount = [](int *count) -> int { return cudaGetDeviceCount(count); };
     api.describe = describeDevice;
     api.identify = identifyDevice;
+    api.capabilityOf = capabilityOfDevice;
     api.setDevice = [](int device) -> int { return cudaSetDevice(device); };
     api.errorText = [](int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); };
     api.malloc = [](void **data, std::size_t bytes) -> int { return cudaMalloc(data, bytes); };
