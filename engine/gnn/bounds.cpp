@@ -49,7 +49,7 @@ private:
     {
         const std::int32_t connection = m_network.connection[step];
         if (connection == Network::kTask)
-            return m_network.amount[step];
+            return m_network.secondsOf(step, ports, machineOf);
         const Connection &ends = m_network.connections[static_cast<std::size_t>(connection)];
         const std::int32_t from = machineOf[static_cast<std::size_t>(ends.from)];
         const std::int32_t to = machineOf[static_cast<std::size_t>(ends.to)];

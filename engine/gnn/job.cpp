@@ -8,7 +8,6 @@
 #include <cmath>
 #include <numeric>
 #include <optional>
-#include <optional>
 
 namespace planloom::gnn {
 namespace {
@@ -23,6 +22,11 @@ bool isAmount(double value) { return std::isfinite(value) && value >= 0; }
 
 Status checkMachines(const Job &job)
 {
+    for (std::size_t i = 0; i < job.resources.size(); ++i) {
+        if (std::find(job.resources.begin(), job.resources.begin() + static_cast<std::ptrdiff_t>(i), job.resources[i])
+            != job.resources.begin() + static_cast<std::ptrdiff_t>(i))
+            return badInput(fmt::format("resource {} is listed twice; list each once", job.resources[i]));
+    }
     if (job.machines.empty())
         return badInput("the job has no machines; list at least one");
     for (const Machine &machine : job.machines) {
@@ -33,6 +37,10 @@ Status checkMachines(const Job &job)
             return badInput(fmt::format("machine {} has a negative or infinite capacity", machine.name));
         if (!isAmount(machine.port.out) || !isAmount(machine.port.in) || machine.port.out == 0 || machine.port.in == 0)
             return badInput(fmt::format("machine {} needs network rates above 0 bytes/s", machine.name));
+        if (!isAmount(machine.port.trainingFactor))
+            return badInput(fmt::format("machine {} has a negative or infinite factor of trainers' seconds; leave it "
+                                        "out if they take as long on every machine",
+                                        machine.name));
         if (!isAmount(machine.port.within))
             return badInput(fmt::format("machine {} has a negative or infinite rate of messages that stay on it; leave "
                                         "it out if they take no time",
@@ -94,7 +102,8 @@ Status checkVolumes(const Job &job)
     if (volumes.iterations < 1)
         return badInput("the job has no iterations; give at least 1");
     if (volumes.stores != job.count(RoleKind::GraphStore) || volumes.samplers != job.count(RoleKind::Sampler))
-        return badInput(fmt::format("the volumes are those of {} stores and {} samplers, and the job has {} and {}",
+        return badInput(fmt::format("the volumes are those of {} stores and {} samplers, and the job has {} and {}; "
+                                    "give a table for each of them",
                                     volumes.stores, volumes.samplers, job.count(RoleKind::GraphStore),
                                     job.count(RoleKind::Sampler)));
     if (!std::all_of(volumes.features.begin(), volumes.features.end(), isAmount)
@@ -247,8 +256,9 @@ private:
 
     void train(std::int32_t w, std::int32_t n, const std::vector<std::int32_t> &batches)
     {
-        const std::int32_t task = m_builder.task(m_job.trainSeconds, n);
-        label(m_job.first(RoleKind::Trainer) + w, "w{}.F.n{}", w, n);
+        const std::int32_t role = m_job.first(RoleKind::Trainer) + w;
+        const std::int32_t task = m_builder.task(m_job.trainSeconds, n, role);
+        label(role, "w{}.F.n{}", w, n);
         for (std::int32_t s = 0; s < m_samplers; ++s) {
             if (trainerOf(s) == w)
                 m_builder.after(task, batches[index(s)]);
@@ -433,7 +443,9 @@ Status checkJob(const Job &job)
     for (const double amount : {job.drawSeconds, job.featureSeconds, job.sampleSeconds, job.trainSeconds,
                                 job.serveSeconds, job.requestShare}) {
         if (!isAmount(amount))
-            return badInput("the seconds of a task are negative or infinite");
+            return badInput(
+                "the seconds of a task, or a request's share of bytes, are negative or infinite; give numbers "
+                "from 0 on");
     }
     if (job.prefetch < 1)
         return badInput(fmt::format("prefetch is {}; a sampler needs a credit of at least 1 mini-batch", job.prefetch));

@@ -20,12 +20,15 @@ std::int32_t NetworkBuilder::add(double amount, std::int32_t connection, std::in
     m_network.amount.push_back(amount);
     m_network.connection.push_back(connection);
     m_network.iteration.push_back(iteration);
+    m_network.trainer.push_back(-1);
     return static_cast<std::int32_t>(m_network.steps()) - 1;
 }
 
-std::int32_t NetworkBuilder::task(double seconds, std::int32_t iteration)
+std::int32_t NetworkBuilder::task(double seconds, std::int32_t iteration, std::int32_t trainer)
 {
-    return add(seconds, Network::kTask, iteration);
+    const std::int32_t step = add(seconds, Network::kTask, iteration);
+    m_network.trainer.back() = trainer;
+    return step;
 }
 
 std::int32_t NetworkBuilder::message(std::int32_t connection, double bytes, std::int32_t iteration)

@@ -12,6 +12,7 @@ struct Port {
     double out = 0;
     double in = 0;
     double within = 0; ///< of a message that stays on the machine, which is alone there; 0: it takes no time
+    double trainingFactor = 1; ///< a trainer's task takes so many times its seconds on this machine
 };
 
 /// Carries messages from one role to another, in order: each waits for the end of the one before it.
@@ -21,7 +22,7 @@ struct Connection {
 };
 
 /// Tasks and messages of a job, and which waits for which; independent of the placement. A *step* is either of them.
-/// Immutable; made by NetworkBuilder. Structure of arrays, 20 bytes a step and 4 a dependency.
+/// Immutable; made by NetworkBuilder. Structure of arrays, 24 bytes a step and 4 a dependency.
 struct Network {
     static constexpr std::int32_t kTask = -1;
 
@@ -32,6 +33,7 @@ struct Network {
     std::vector<std::int32_t> connection; ///< per step: of a message; kTask for a task
     std::vector<std::int32_t> iteration;  ///< per step: of the job; smaller is more urgent
     std::vector<std::int32_t> waits;      ///< per step: dependencies of either kind
+    std::vector<std::int32_t> trainer;    ///< per step: whose task it is, if Port::trainingFactor counts; else -1
 
     /// Steps that wait for the end of step i: later[laterBegin[i]] .. later[laterBegin[i + 1] - 1].
     std::vector<std::int32_t> laterBegin;
@@ -43,6 +45,15 @@ struct Network {
     std::vector<std::int32_t> order; ///< steps, each behind all that it waits for
 
     [[nodiscard]] std::size_t steps() const { return amount.size(); }
+    /// Of a task, on the machines where roles are.
+    [[nodiscard]] double secondsOf(std::size_t step, std::span<const Port> ports,
+                                   std::span<const std::int32_t> machineOf) const
+    {
+        if (trainer[step] < 0)
+            return amount[step];
+        const auto machine = static_cast<std::size_t>(machineOf[static_cast<std::size_t>(trainer[step])]);
+        return amount[step] * ports[machine].trainingFactor;
+    }
     [[nodiscard]] std::span<const std::int32_t> laterOf(std::size_t step) const { return cut(laterBegin, later, step); }
     [[nodiscard]] std::span<const std::int32_t> startedBy(std::size_t step) const
     {
@@ -62,7 +73,8 @@ private:
 class NetworkBuilder {
 public:
     std::int32_t connection(std::int32_t fromRole, std::int32_t toRole);
-    std::int32_t task(double seconds, std::int32_t iteration = 0);
+    /// @p trainer: the role on whose machine Port::trainingFactor counts; -1: none.
+    std::int32_t task(double seconds, std::int32_t iteration = 0, std::int32_t trainer = -1);
     /// Waits for the message that was added to the same connection before it.
     std::int32_t message(std::int32_t connection, double bytes, std::int32_t iteration = 0);
     /// @p later starts when @p earlier has ended.

@@ -29,6 +29,7 @@ Scheduler::Scheduler(const Network &network, std::span<const Port> ports)
 void Scheduler::reset(std::span<const std::int32_t> machineOf, TransferPolicy policy)
 {
     m_now = 0;
+    m_machineOf = machineOf;
     m_waits = m_network.waits;
     m_ready.clear();
     m_tasks.clear();
@@ -54,7 +55,7 @@ void Scheduler::start(std::int32_t step)
     const std::int32_t connection = m_network.connection[at(step)];
     const double amount = m_network.amount[at(step)];
     if (connection == Network::kTask)
-        return endIn(step, amount);
+        return endIn(step, m_network.secondsOf(at(step), m_ports, m_machineOf));
     if (amount <= 0)
         return end(step);
     if (!m_rates.isLocal(connection))

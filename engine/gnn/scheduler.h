@@ -67,6 +67,7 @@ private:
     const Network &m_network;
     std::span<const Port> m_ports;
     TransferRates m_rates;
+    std::span<const std::int32_t> m_machineOf; ///< of the call
     double m_now = 0;
     StepTimes *m_times = nullptr;
     std::vector<std::int32_t> m_waits;

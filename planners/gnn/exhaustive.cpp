@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace planloom::planners::gnn {
@@ -12,15 +13,20 @@ namespace {
 struct Enumeration {
     const Job &job;
     const std::function<bool(const Placement &)> &visit;
+    const std::function<bool()> &stopped;
     std::vector<std::int32_t> movable;
     Placement machineOf;
     Room room;
+    std::int64_t puts = 0;
 
-    /// Places movable[i] and all behind it. False once visit has had enough.
+    /// Places movable[i] and all behind it. False once visit has had enough, or if the user stops it.
     bool from(std::size_t i)
     {
+        constexpr std::int64_t kAsk = 1024;
         if (i == movable.size())
             return visit(machineOf);
+        if (++puts % kAsk == 0 && stopped && stopped())
+            return false;
         const std::int32_t role = movable[i];
         for (std::int32_t machine = 0; machine < static_cast<std::int32_t>(job.machines.size()); ++machine) {
             if (!room.fits(role, machine))
@@ -38,9 +44,10 @@ struct Enumeration {
 
 } // namespace
 
-void eachFeasible(const Job &job, const std::function<bool(const Placement &)> &visit)
+void eachFeasible(const Job &job, const std::function<bool(const Placement &)> &visit,
+                  const std::function<bool()> &stopped)
 {
-    Enumeration enumeration{job, visit, movableRoles(job), Placement(job.roles.size(), -1), Room(job)};
+    Enumeration enumeration{job, visit, stopped, movableRoles(job), Placement(job.roles.size(), -1), Room(job)};
     for (std::int32_t g = 0; g < job.count(planloom::gnn::RoleKind::GraphStore); ++g) {
         const std::int32_t machine = job.roles[static_cast<std::size_t>(g)].machine;
         if (!enumeration.room.fits(g, machine))
@@ -56,20 +63,25 @@ Result<Exhaustive> exhaustivePlacement(const Job &job, TransferPolicy policy, st
     Evaluation evaluation(job, policy);
     Exhaustive found;
     std::vector<double> seconds;
+    using Timed = std::pair<double, Placement>;
+    constexpr std::size_t kLeading = 16; // the simulator's order of placements differs from this one by a few places
+    std::vector<Timed> leading;
     bool stopped = false;
     bool tooMany = false;
-    eachFeasible(job, [&](const Placement &machineOf) {
-        stopped = progress.stopped();
+    const auto stop = [&] { return stopped = progress.stopped(); };
+    const auto visit = [&](const Placement &machineOf) {
         tooMany = static_cast<std::int64_t>(seconds.size()) == most;
-        if (stopped || tooMany)
+        if (tooMany || stop())
             return false;
         seconds.push_back(evaluation.seconds(machineOf));
-        if (seconds.size() == 1 || seconds.back() < found.bestSeconds) {
-            found.bestSeconds = seconds.back();
-            found.best = machineOf;
-        }
+        const auto behind = std::ranges::upper_bound(leading, seconds.back(), {}, &Timed::first);
+        if (behind == leading.end() && leading.size() == kLeading)
+            return true;
+        leading.insert(behind, {seconds.back(), machineOf});
+        leading.resize(std::min(leading.size(), kLeading));
         return true;
-    });
+    };
+    eachFeasible(job, visit, stop);
     if (stopped)
         return cancelled();
     if (tooMany)
@@ -79,6 +91,10 @@ Result<Exhaustive> exhaustivePlacement(const Job &job, TransferPolicy policy, st
                         most));
     if (seconds.empty())
         return infeasible("no placement is feasible; give the machines more, or take fewer roles");
+    found.bestSeconds = leading.front().first;
+    for (Timed &timed : leading)
+        found.leading.push_back(std::move(timed.second));
+    found.best = found.leading.front();
     std::sort(seconds.begin(), seconds.end());
     found.feasible = static_cast<std::int64_t>(seconds.size());
     found.medianSeconds = seconds[seconds.size() / 2];

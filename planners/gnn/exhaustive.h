@@ -7,12 +7,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 namespace planloom::planners::gnn {
 
 /// Calls @p visit for each feasible placement, in lexicographic order of the movable roles' machines, until it returns
-/// false. Roles that do not fit cut off all that follows from them.
-void eachFeasible(const Job &job, const std::function<bool(const Placement &)> &visit);
+/// false. Roles that do not fit cut off all that follows from them. @p stopped, if given, is asked now and then, as
+/// there may be many beginnings of a placement and no placement; true ends the loop.
+void eachFeasible(const Job &job, const std::function<bool(const Placement &)> &visit,
+                  const std::function<bool()> &stopped = {});
 
 struct Exhaustive {
     Placement best; ///< empty if no placement is feasible; of equal ones the first
@@ -20,6 +23,7 @@ struct Exhaustive {
     double medianSeconds = 0; ///< of an even number the upper one of the two in the middle
     double worstSeconds = 0;
     std::int64_t feasible = 0;
+    std::vector<Placement> leading; ///< the best few, `best` first
 };
 
 /// Every feasible placement's seconds. Errors: Infeasible (there is none), Unsupported (more than @p most), Cancelled.

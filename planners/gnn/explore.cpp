@@ -23,8 +23,13 @@ void undo(const Proposal &proposal, std::int32_t before, Placement &machineOf, R
 double secondsWithoutMessages(const Job &job, TransferPolicy policy)
 {
     Job free = job;
-    for (planloom::gnn::Machine &machine : free.machines)
+    double fastest = job.machines.front().port.trainingFactor;
+    for (const planloom::gnn::Machine &machine : job.machines)
+        fastest = std::min(fastest, machine.port.trainingFactor);
+    for (planloom::gnn::Machine &machine : free.machines) {
         machine.port.within = 0;
+        machine.port.trainingFactor = fastest;
+    }
     return Evaluation(free, policy).seconds(Placement(job.roles.size(), 0));
 }
 

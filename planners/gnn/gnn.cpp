@@ -47,7 +47,7 @@ Result<GnnSettings> readSettings(const Options &options, const std::vector<Optio
     settings.servers = reader.integer("servers", 0, 1 << 16);
     settings.chunkBytes = reader.integer("chunk_bytes", 1, std::int64_t{1} << 40);
     settings.search = reader.choice("search", {"explore", "initial", "exhaustive"});
-    settings.proposals = reader.integer("proposals", 1, 1 << 24);
+    settings.proposals = reader.integer("proposals", 0, 1 << 24);
     std::vector<std::string> policies;
     for (const TransferPolicy policy : planloom::gnn::kTransferPolicies)
         policies.emplace_back(planloom::gnn::name(policy));
@@ -229,7 +229,7 @@ std::vector<OptionInfo> GnnPlanner::options() const
              "seconds in which a sampler puts together a mini-batch; 0: as profiled, else by the memory's bandwidth"},
             {"seed", "1", "of the trees and of the search"},
             {"search", "explore", "explore (Markov chain), initial (first feasible placement) or exhaustive"},
-            {"proposals", "1000", "changes that explore tries"},
+            {"proposals", "0", "changes that explore tries; 0: 1,000, fewer for a large job: some 10 seconds"},
             {"transfers", "degree", "how connections share a network card: static, degree, max-min, iteration-first"},
             {"chunk_bytes", "262144", "messages are sent in pieces of so many bytes"}};
 }
@@ -254,14 +254,17 @@ Result<PlanReport> GnnPlanner::plan(const Problem &problem, const Options &optio
         return volumes.error();
     plan.job->volumes = *std::move(volumes);
     Placement machineOf;
-    const auto job = jobOfPlan(plan, problem.subject, settings->slots, machineOf);
+    const auto job = searchJobOf(plan, problem.subject, settings->slots, machineOf);
     if (!job)
         return job.error();
     std::vector<std::string> notes;
     const auto placed = search(*job, *settings, plan, notes, progress);
     if (!placed)
         return placed.error();
-    placeRoles(placed->machineOf, *problem.subject.cluster, plan);
+    const auto fastest = fastestOf(*placed, plan, problem.subject);
+    if (!fastest)
+        return fastest.error();
+    placeRoles(*fastest, *problem.subject.cluster, plan);
     Result<PlanReport> report = finish(std::move(plan), problem);
     if (report) {
         report->complete = placed->complete();

@@ -53,6 +53,8 @@ public:
             return InitialPlacement{m_machineOf, m_load.busiest(), m_tries};
         if (m_stopped)
             return cancelled();
+        if (m_deepest < 0)
+            return infeasible(fmt::format("no placement was found in {} tries; take fewer roles", m_tries));
         if (m_tries >= m_mostTries)
             return infeasible(
                 fmt::format("no placement was found in {} tries; role {} is the one that fits worst: free "
@@ -114,7 +116,7 @@ private:
         m_load.add(role, machine, m_machineOf);
         m_room.take(role, machine);
         m_machineOf[static_cast<std::size_t>(role)] = machine;
-        ++m_tries;
+        ++m_puts;
     }
 
     void takeBack(std::int32_t role)
@@ -178,6 +180,7 @@ private:
         const std::vector<std::int32_t> &roles = m_groups[number];
         for (const std::int32_t machine : machinesFor(roles)) {
             putAll(roles, machine);
+            m_tries += static_cast<std::int64_t>(roles.size());
             if (group(number + 1))
                 return true;
             takeAllBack(roles);
@@ -194,6 +197,7 @@ private:
             return !onOneMachine(roles) && group(number + 1);
         for (const std::int32_t machine : machinesFor({roles[i]})) {
             put(roles[i], machine);
+            ++m_tries;
             if (member(number, i + 1))
                 return true;
             takeBack(roles[i]);
@@ -213,9 +217,9 @@ private:
 
     bool outOfTries()
     {
-        constexpr std::int64_t kAsk = 1024; // tries between two looks at the progress
-        if (m_tries >= m_asked + kAsk) {
-            m_asked = m_tries;
+        constexpr std::int64_t kAsk = 1024; // roles that are put somewhere between two looks at the progress
+        if (m_puts >= m_asked + kAsk) {
+            m_asked = m_puts;
             m_stopped = m_stopped || m_progress.stopped();
         }
         return m_stopped || m_tries >= m_mostTries;
@@ -246,6 +250,7 @@ private:
     Placement m_machineOf;
     std::vector<std::vector<std::int32_t>> m_groups;
     std::int64_t m_tries = 0;
+    std::int64_t m_puts = 0; ///< with those that only ranked machines
     std::int64_t m_asked = 0;
     bool m_stopped = false;
     std::ptrdiff_t m_deepest = -1;

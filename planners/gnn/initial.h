@@ -13,7 +13,7 @@ namespace planloom::planners::gnn {
 struct InitialPlacement {
     Placement machineOf;
     double busiestPort = 0; ///< seconds an iteration of the busiest direction of a card, with mean bytes
-    std::int64_t tries = 0; ///< roles that were put somewhere, with those that were taken back
+    std::int64_t tries = 0; ///< roles that were placed, with those that were taken back
 };
 
 /// Initial feasible solution: each trainer with its samplers, then each parameter server, on the machine where they fit

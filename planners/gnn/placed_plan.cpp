@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
+#include <vector>
 
 namespace planloom::planners::gnn {
 
@@ -21,9 +23,8 @@ std::size_t rolesBeforeTrainers(const plan::Plan &plan)
         - static_cast<std::size_t>(std::ranges::count(plan.roles, RoleKind::ParameterServer, &plan::PlacedRole::kind));
 }
 
-} // namespace
-
-Result<Job> jobOfPlan(const plan::Plan &plan, const plan::Subject &subject, std::int64_t slots, Placement &machineOf)
+/// With what roles take of machines' slots; the trainers' seconds are for the caller.
+Job rolesOfPlan(const plan::Plan &plan, const plan::Subject &subject, std::int64_t slots, Placement &machineOf)
 {
     Job job = plan::jobOf(plan, subject, machineOf);
     constexpr double kAny = 1e9;
@@ -32,19 +33,99 @@ Result<Job> jobOfPlan(const plan::Plan &plan, const plan::Subject &subject, std:
         machine.capacity.push_back(slots > 0 ? static_cast<double>(slots) : kAny);
     for (planloom::gnn::Role &role : job.roles)
         role.demand.push_back(role.kind == RoleKind::Trainer ? 0 : 1);
-    plan::Plan alone = plan; // how long trainers take that never wait
+    return job;
+}
+
+/// The trainers of @p plan without the roles, which they never wait for.
+plan::Plan trainersOf(const plan::Plan &plan)
+{
+    plan::Plan alone = plan;
     alone.job.reset();
     alone.roles.clear();
-    if (plan.exchange.policy == plan::ExchangePolicy::ParameterServer) { // what trainers exchange is the job's
-        alone.exchange = {};
-        alone.globalBatch /= static_cast<std::int64_t>(alone.stages.front().devices.size());
-        alone.stages.front().devices.resize(1);
-    }
-    const auto computed = simulate::simulatePlan(alone, subject, {.trace = false, .memory = false});
-    if (!computed)
-        return computed.error();
-    job.trainSeconds = computed->report.iterationSeconds;
+    return alone;
+}
+
+/// One trainer, with its share of the batch, on @p device.
+plan::Plan oneTrainerOf(const plan::Plan &plan, DeviceId device)
+{
+    plan::Plan alone = trainersOf(plan);
+    alone.exchange = {};
+    plan::Stage &stage = alone.stages.front();
+    alone.globalBatch /= static_cast<std::int64_t>(stage.devices.size());
+    stage.devices = {device};
+    stage.replicaShares.clear();
+    stage.zero = 0;
+    return alone;
+}
+
+Result<double> simulatedSeconds(const plan::Plan &plan, const plan::Subject &subject)
+{
+    const auto simulation = simulate::simulatePlan(plan, subject, {.trace = false, .memory = false});
+    return simulation ? Result<double>(simulation->report.iterationSeconds) : Result<double>(simulation.error());
+}
+
+} // namespace
+
+Result<Job> jobOfPlan(const plan::Plan &plan, const plan::Subject &subject, std::int64_t slots, Placement &machineOf)
+{
+    Job job = rolesOfPlan(plan, subject, slots, machineOf);
+    const bool byServers = plan.exchange.policy == plan::ExchangePolicy::ParameterServer;
+    const auto seconds =
+        simulatedSeconds(byServers ? oneTrainerOf(plan, plan.stages.front().devices.front()) : trainersOf(plan),
+                         subject);
+    if (!seconds)
+        return seconds.error();
+    job.trainSeconds = *seconds;
     return job;
+}
+
+Result<Job> searchJobOf(const plan::Plan &plan, const plan::Subject &subject, std::int64_t slots, Placement &machineOf)
+{
+    Job job = rolesOfPlan(plan, subject, slots, machineOf);
+    if (plan.exchange.policy != plan::ExchangePolicy::ParameterServer) {
+        job.exchange = planloom::gnn::GradientExchange::AllReduce;
+        job.volumes.model = static_cast<double>(subject.graph->parameterBytes().value());
+    }
+    std::map<std::size_t, double> secondsOf; // by type of device
+    for (std::size_t i = 0; i < job.machines.size(); ++i) {
+        const DeviceId device = subject.cluster->nodes()[i].devices.front();
+        const auto type = static_cast<std::size_t>(subject.cluster->device(device).type);
+        if (!secondsOf.contains(type)) {
+            const auto seconds = simulatedSeconds(oneTrainerOf(plan, device), subject);
+            if (!seconds)
+                return seconds.error();
+            secondsOf[type] = *seconds;
+        }
+        if (i == 0)
+            job.trainSeconds = secondsOf[type];
+        else if (job.trainSeconds > 0)
+            job.machines[i].port.trainingFactor = secondsOf[type] / job.trainSeconds;
+    }
+    return job;
+}
+
+Result<Placement> fastestOf(const SearchResult &found, const plan::Plan &plan, const plan::Subject &subject)
+{
+    std::vector<Placement> candidates{found.machineOf};
+    for (const Placement &other : found.candidates) {
+        if (std::ranges::find(candidates, other) == candidates.end())
+            candidates.push_back(other);
+    }
+    std::size_t best = 0;
+    double least = 0;
+    for (std::size_t i = 0; candidates.size() > 1 && i < candidates.size(); ++i) {
+        plan::Plan placed = plan;
+        placeRoles(candidates[i], *subject.cluster, placed);
+        const auto seconds = simulatedSeconds(placed, subject);
+        if (!seconds)
+            return seconds.error();
+        constexpr double kEqual = 1 - 1e-9; // by rounding
+        if (i > 0 && *seconds >= least * kEqual)
+            continue;
+        least = *seconds;
+        best = i;
+    }
+    return candidates[best];
 }
 
 std::int64_t slotsOfPlan(const plan::Plan &plan)

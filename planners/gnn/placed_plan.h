@@ -3,6 +3,7 @@
 
 #include "engine/plan/plan.h"
 #include "planners/gnn/evaluation.h"
+#include "planners/gnn/search.h"
 
 #include <cstdint>
 
@@ -12,6 +13,15 @@ namespace planloom::planners::gnn {
 /// @p slots (0: any number), and with the seconds of trainers that never wait. @p plan must be valid and have a job.
 /// Errors: those of simulating the plan.
 Result<Job> jobOfPlan(const plan::Plan &plan, const plan::Subject &subject, std::int64_t slots, Placement &machineOf);
+
+/// The same for a search, which moves trainers about: each takes as long as one alone would on a device of its machine,
+/// and what they sum up by all-reduce goes around a ring of them, over the network. Errors: those of simulating.
+Result<Job> searchJobOf(const plan::Plan &plan, const plan::Subject &subject, std::int64_t slots, Placement &machineOf);
+
+/// Of the placements that a search of searchJobOf() came by, the one whose plan has the shortest iteration in the
+/// simulator, which knows the trainers' collectives and counts the iterations in the long run; of equal ones that of
+/// the search. Cost: a simulation each, where there are several. Errors: those of simulating the plan.
+Result<Placement> fastestOf(const SearchResult &found, const plan::Plan &plan, const plan::Subject &subject);
 
 /// The slots that planner gnn was told of when it made @p plan; 0: any number.
 std::int64_t slotsOfPlan(const plan::Plan &plan);

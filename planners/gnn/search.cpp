@@ -24,6 +24,7 @@ void followDescent(const Job &job, Evaluation &evaluation, SearchResult &found, 
     found.balanced = balance(job, found.initial, progress);
     const std::vector<Proposal> &changes = found.balanced->changes;
     Placement machineOf = found.initial;
+    Placement best = machineOf;
     Room room(job, machineOf);
     constexpr std::size_t kLooks = 8; // schedules on the way
     for (std::size_t i = 0; i < changes.size(); ++i) {
@@ -32,12 +33,16 @@ void followDescent(const Job &job, Evaluation &evaluation, SearchResult &found, 
         if (!look)
             continue;
         const double seconds = evaluation.seconds(machineOf);
-        found.balancedSeconds = std::min(seconds, found.balancedSeconds.value_or(seconds));
+        if (!found.balancedSeconds || seconds < *found.balancedSeconds) {
+            found.balancedSeconds = seconds;
+            best = machineOf;
+        }
         if (seconds < found.seconds) {
             found.seconds = seconds;
             found.machineOf = machineOf;
         }
     }
+    found.candidates.push_back(std::move(best));
 }
 
 Status tryAll(const Job &job, const SearchOptions &options, std::int64_t most, SearchResult &found, Progress &progress)
@@ -47,6 +52,7 @@ Status tryAll(const Job &job, const SearchOptions &options, std::int64_t most, S
         return all.error();
     found.machineOf = all->best;
     found.seconds = all->bestSeconds;
+    found.candidates.insert(found.candidates.end(), all->leading.begin(), all->leading.end());
     found.all = *std::move(all);
     return {};
 }
@@ -73,8 +79,11 @@ Result<SearchResult> searchPlacement(const Job &job, const SearchOptions &option
     const auto colocated = colocatedPlacement(job);
     if (colocated)
         found.colocatedSeconds = evaluation.seconds(*colocated);
+    found.candidates = {found.initial};
     if (options.kind == SearchKind::Initial)
         return found;
+    if (colocated)
+        found.candidates.push_back(*colocated);
     constexpr std::int64_t kFew = 4096; // schedules of small jobs: less than the chain's own
     if (options.kind == SearchKind::Exhaustive || fewPlacements(job, kFew)) {
         const std::int64_t most = options.kind == SearchKind::Exhaustive ? options.mostPlacements : kFew;

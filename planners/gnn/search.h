@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace planloom::planners::gnn {
 
@@ -39,6 +40,9 @@ struct SearchResult {
     std::optional<Exploration> exploration;
     Placement explored; ///< where it started: the best of those before
     std::optional<Exhaustive> all;
+    /// The best of each way to find one, of all placements the best few, for a caller who knows the cost of a placement
+    /// more exactly than a schedule.
+    std::vector<Placement> candidates;
     [[nodiscard]] bool complete() const
     {
         return !(balanced && balanced->cancelled) && !(exploration && exploration->cancelled);

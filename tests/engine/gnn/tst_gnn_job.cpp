@@ -113,6 +113,21 @@ private slots:
             QCOMPARE(file.error().line, line);
     }
 
+    void resourcesAreListedOnce()
+    {
+        auto file = jobFromJson(changed("\"prefetch\": 3", "\"prefetch\": 1").toStdString());
+        QVERIFY(file.ok() && checkJob(file->job).ok());
+        Job job = file->job;
+        job.resources.push_back(job.resources.front());
+        for (Machine &machine : job.machines)
+            machine.capacity.push_back(1);
+        for (Role &role : job.roles)
+            role.demand.push_back(0);
+        const Status twice = checkJob(job);
+        QVERIFY(!twice && twice.error().code == ErrorCode::BadInput);
+        QVERIFY2(twice.error().message.find("is listed twice") != std::string::npos, twice.error().message.c_str());
+    }
+
     void countedVolumes()
     {
         auto graph = blockModelGraph({});

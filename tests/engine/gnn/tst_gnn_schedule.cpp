@@ -15,6 +15,7 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <set>
 
 using namespace planloom;
 using namespace planloom::gnn;
@@ -43,6 +44,94 @@ struct Plain {
         return Scheduler(network, ports).run(machineOf, policy);
     }
     [[nodiscard]] Bounds bound() const { return bounds(network, ports, machineOf); }
+};
+
+/// All schedules in slots of a second, breadth first. Amounts are whole numbers, cards have a rate of 1, and no step
+/// waits for the start of another one (the credits of few iterations).
+class SecondBySecond {
+public:
+    using State = std::vector<std::int8_t>; ///< per step: seconds or bytes that are left
+
+    SecondBySecond(const Network &network, const Placement &machineOf) : m_network(network), m_machineOf(machineOf) {}
+
+    /// Seconds; -1: more than @p most.
+    int optimum(int most)
+    {
+        std::set<State> now{State(m_network.amount.begin(), m_network.amount.end())};
+        for (int seconds = 0; seconds <= most; ++seconds) {
+            m_next.clear();
+            for (const State &state : now) {
+                if (slot(state))
+                    return seconds;
+            }
+            now = std::move(m_next);
+        }
+        return -1;
+    }
+
+private:
+    /// True if all has ended; else adds the states a second later.
+    bool slot(State state)
+    {
+        std::vector<bool> held(m_network.steps()); ///< waits for a step that has not ended
+        std::vector<std::size_t> messages;
+        bool over = true;
+        const State before = state;
+        for (const std::int32_t at : m_network.order) {
+            const auto step = static_cast<std::size_t>(at);
+            const std::int32_t connection = m_network.connection[step];
+            const bool local = connection != Network::kTask && out(connection) == in(connection);
+            const bool ended = !held[step] && (before[step] == 0 || local);
+            over = over && ended;
+            for (const std::int32_t later : m_network.laterOf(step)) {
+                if (!ended)
+                    held[static_cast<std::size_t>(later)] = true;
+            }
+            if (held[step] || ended)
+                continue;
+            if (connection == Network::kTask)
+                --state[step];
+            else
+                messages.push_back(step);
+        }
+        if (!over)
+            send(state, messages, 0, {}, {});
+        return over;
+    }
+
+    /// With and without each message that finds both cards free; one that is left out though they stay free gains
+    /// nothing, and does no harm here.
+    void send(State &state, const std::vector<std::size_t> &messages, std::size_t i, std::set<std::int32_t> from,
+              std::set<std::int32_t> to)
+    {
+        if (i == messages.size()) {
+            m_next.insert(state);
+            return;
+        }
+        const std::int32_t connection = m_network.connection[messages[i]];
+        if (!from.contains(out(connection)) && !to.contains(in(connection))) {
+            --state[messages[i]];
+            std::set<std::int32_t> moreFrom = from, moreTo = to;
+            moreFrom.insert(out(connection));
+            moreTo.insert(in(connection));
+            send(state, messages, i + 1, std::move(moreFrom), std::move(moreTo));
+            ++state[messages[i]];
+        }
+        send(state, messages, i + 1, std::move(from), std::move(to));
+    }
+
+    [[nodiscard]] std::int32_t out(std::int32_t connection) const
+    {
+        return m_machineOf[static_cast<std::size_t>(m_network.connections[static_cast<std::size_t>(connection)].from)];
+    }
+    [[nodiscard]] std::int32_t in(std::int32_t connection) const
+    {
+        return m_machineOf[static_cast<std::size_t>(m_network.connections[static_cast<std::size_t>(connection)].to)];
+    }
+
+    const Network &m_network;
+    const Placement &m_machineOf;
+    std::set<State> m_next;
 };
 
 /// A message of 4 to a task of 1 s and one of 2 to a task of 4 s, from one card. @p longFirst: the second has priority.
@@ -204,6 +293,32 @@ private slots:
         QVERIFY(near(bound.criticalPath, seconds[4]));
         QVERIFY2(near(bound.port, seconds[5]), qPrintable(QString::number(bound.port)));
         QCOMPARE(bound.sharing, sharing);
+    }
+
+    void optimumOfThreeMachines_data()
+    {
+        QTest::addColumn<QList<int>>("placement");
+        QTest::addColumn<int>("iterations");
+        QTest::addColumn<int>("optimum");
+        QTest::newRow("spread 1") << QList<int>{2, 2, 0, 1, 2} << 1 << 15;
+        QTest::newRow("local 1") << QList<int>{0, 1, 0, 1, 2} << 1 << 10;
+        QTest::newRow("local 2") << QList<int>{0, 1, 0, 1, 2} << 2 << 16;
+    }
+
+    /// The best of all schedules that give each card to one message a second at a time; no policy beats it.
+    void optimumOfThreeMachines()
+    {
+        QFETCH(QList<int>, placement);
+        QFETCH(int, iterations);
+        QFETCH(int, optimum);
+        const Job job = threeMachineJob(iterations);
+        const Placement machineOf = placed(job, {placement.begin(), placement.end()});
+        const Network network = networkOf(job);
+        const std::vector<Port> ports = portsOf(job);
+        QCOMPARE(SecondBySecond(network, machineOf).optimum(100), optimum);
+        for (const TransferPolicy policy : kTransferPolicies)
+            QVERIFY(Scheduler(network, ports).run(machineOf, policy) >= optimum - kRounding);
+        QVERIFY(bounds(network, ports, machineOf).lower() <= optimum + kRounding);
     }
 
     /// The ratio of the theorem is reached in the limit.

@@ -7,6 +7,7 @@
 #include "engine/simulate/prediction.h"
 #include "planners/common/why.h"
 #include "planners/gnn/gnn.h"
+#include "planners/gnn/placed_plan.h"
 #include "planners/registry.h"
 
 #include <QTest>
@@ -55,6 +56,20 @@ planners::Problem problemOf(double rate = 1e9)
     problem.sampledGraph = std::make_shared<const gnn::GraphData>(*std::move(nodes));
     problem.sampledGraphHash = "abc";
     return problem;
+}
+
+/// A machine of one slow device, and one whose device is 50 times as fast.
+std::shared_ptr<const cluster::Cluster> slowAndFast()
+{
+    cluster::ClusterBuilder builder("slow-and-fast");
+    const std::size_t slow = builder.type({"slow", {{"float32", 1e9}}, Bytes(std::int64_t{4} << 30), 1e10});
+    const std::size_t fast = builder.type({"fast", {{"float32", 5e10}}, Bytes(std::int64_t{4} << 30), 1e10});
+    const DeviceId first = builder.device(builder.node("a"), slow);
+    const DeviceId second = builder.device(builder.node("b"), fast);
+    builder.link({cluster::Link::Kind::Network, builder.vertexOf(first), builder.vertexOf(second), 1e9, 1e9,
+                  Seconds(2e-5), true});
+    auto made = std::move(builder).build();
+    return made ? std::make_shared<const cluster::Cluster>(*std::move(made)) : nullptr;
 }
 
 Result<planners::PlanReport> planned(const planners::Problem &problem, const planners::Options &options = {})
@@ -177,6 +192,50 @@ private Q_SLOTS:
         other.job.reset();
         other.roles.clear();
         QVERIFY(plan::simulationKey(report->plan) != plan::simulationKey(other));
+    }
+
+    void searchAgainstTheSimulator_data()
+    {
+        QTest::addColumn<std::int64_t>("batch");
+        QTest::addColumn<double>("rate"); ///< 0: slowAndFast()
+        QTest::addColumn<QString>("trainers");
+        QTest::newRow("few samples, slow network") << std::int64_t{2} << 2e7 << "2";
+        QTest::newRow("slower network") << std::int64_t{4} << 5e6 << "2";
+        QTest::newRow("servers") << std::int64_t{4} << 5e6 << "2 and a server";
+        QTest::newRow("a slow machine") << std::int64_t{32} << 0.0 << "1";
+    }
+
+    /// What is planned takes no longer in the simulator than any other placement: gradients that are summed up go over
+    /// the network, and a trainer takes as long as its machine's device does.
+    void searchAgainstTheSimulator()
+    {
+        QFETCH(std::int64_t, batch);
+        QFETCH(double, rate);
+        QFETCH(QString, trainers);
+        planners::Problem problem = problemOf(rate > 0 ? rate : 1e9);
+        problem.globalBatch = batch;
+        if (rate == 0)
+            problem.subject = plan::makeSubject(problem.subject.graph, slowAndFast(), nullptr, "zoo:graphsage-blocks");
+        planners::Options options{{"trainers", trainers.left(1).toStdString()}};
+        if (trainers.contains(QStringLiteral("server")))
+            options["servers"] = "1";
+        const auto report = planned(problem, options);
+        QVERIFY2(report, report ? "" : report.error().text().c_str());
+        gnn::Placement machineOf;
+        const auto job = planners::gnn::searchJobOf(report->plan, problem.subject, 0, machineOf);
+        QVERIFY(job);
+        double best = 1e9;
+        int feasible = 0;
+        planners::gnn::eachFeasible(*job, [&](const gnn::Placement &placement) {
+            plan::Plan other = report->plan;
+            planners::gnn::placeRoles(placement, *problem.subject.cluster, other);
+            const auto seconds = simulate::simulatePlan(other, problem.subject, {.trace = false, .memory = false});
+            best = std::min(best, seconds ? seconds->report.iterationSeconds : 1e9);
+            return ++feasible < 4096;
+        });
+        QVERIFY(feasible > 1);
+        QVERIFY2(report->predicted.iterationSeconds <= best * 1.02,
+                 qPrintable(QString("%1 %2").arg(report->predicted.iterationSeconds).arg(best)));
     }
 
     /// On slow cards the busiest one sets the pace; of the eight iterations that count, two may have been sent before.
