@@ -15,21 +15,23 @@ Status checkRows(const GraphData &graph)
 {
     const std::int64_t nodes = graph.nodes();
     if (nodes == 0)
-        return badInput("the graph has no nodes");
+        return badInput("the graph has no nodes; give at least one");
     if (graph.offsets.size() != cell(nodes) + 1)
         return badInput(fmt::format("there are {} offsets for {} nodes; there must be one more than nodes",
                                     graph.offsets.size(), nodes));
     if (graph.offsets.front() != 0)
-        return badInput("the first offset is not 0");
+        return badInput("the first offset is not 0; node 0's neighbours begin at 0");
     for (std::int64_t node = 0; node < nodes; ++node) {
         if (graph.offsets[cell(node) + 1] < graph.offsets[cell(node)])
-            return badInput(fmt::format("the offsets fall at node {}", node));
+            return badInput(fmt::format(
+                "the offsets fall at node {}; give for each node where its neighbours begin, ascending", node));
     }
     if (graph.offsets.back() != static_cast<std::int64_t>(graph.arcs.size()))
         return badInput(
-            fmt::format("the offsets end at {}, and there are {} neighbours", graph.offsets.back(), graph.arcs.size()));
+            fmt::format("the offsets end at {}, and there are {} neighbours; the last offset is their number",
+                        graph.offsets.back(), graph.arcs.size()));
     if (graph.arcs.empty())
-        return badInput("the graph has no edges");
+        return badInput("the graph has no edges; there is nothing to sample from");
     return {};
 }
 
@@ -38,12 +40,13 @@ Status checkNeighbours(const GraphData &graph, std::int64_t node)
     std::int64_t before = -1;
     for (const std::int64_t neighbour : graph.neighbours(node)) {
         if (neighbour < 0 || neighbour >= graph.nodes())
-            return badInput(
-                fmt::format("node {} has the neighbour {}, and there are {} nodes", node, neighbour, graph.nodes()));
+            return badInput(fmt::format("node {} has the neighbour {}, and there are {} nodes; number them from 0",
+                                        node, neighbour, graph.nodes()));
         if (neighbour == node)
             return badInput(fmt::format("node {} is its own neighbour; remove loops", node));
         if (neighbour <= before)
-            return badInput(fmt::format("the neighbours of node {} are not ascending, or {} repeats", node, neighbour));
+            return badInput(fmt::format(
+                "the neighbours of node {} are not ascending, or {} repeats; sort them, each once", node, neighbour));
         const auto back = graph.neighbours(neighbour);
         if (!std::binary_search(back.begin(), back.end(), node))
             return badInput(fmt::format("node {} has the neighbour {}, and {} has not {}; give each edge in both "
@@ -58,13 +61,13 @@ Status checkNodes(const GraphData &graph)
 {
     const std::int64_t nodes = graph.nodes();
     if (graph.width < 1 || graph.features.size() != cell(nodes) * cell(graph.width))
-        return badInput(
-            fmt::format("there are {} features for {} nodes of {} each", graph.features.size(), nodes, graph.width));
+        return badInput(fmt::format("there are {} features for {} nodes of {} each; give a row for each node",
+                                    graph.features.size(), nodes, graph.width));
     const auto bad = std::find_if(graph.features.begin(), graph.features.end(),
                                   [](float feature) { return !std::isfinite(feature); });
     if (bad != graph.features.end())
-        return badInput(
-            fmt::format("node {} has a feature that is not finite", (bad - graph.features.begin()) / graph.width));
+        return badInput(fmt::format("node {} has a feature that is not finite; give numbers",
+                                    (bad - graph.features.begin()) / graph.width));
     for (std::int64_t node = 0; node < nodes; ++node) {
         const std::int32_t label = graph.labels[cell(node)];
         if (label < 0 && label != GraphData::kNoLabel)
@@ -74,7 +77,8 @@ Status checkNodes(const GraphData &graph)
     if (graph.part.empty())
         return {};
     if (graph.part.size() != cell(nodes))
-        return badInput(fmt::format("there are {} parts for {} nodes", graph.part.size(), nodes));
+        return badInput(
+            fmt::format("there are {} parts for {} nodes; give one for each node", graph.part.size(), nodes));
     const auto negative =
         std::find_if(graph.part.begin(), graph.part.end(), [](std::int32_t part) { return part < 0; });
     if (negative != graph.part.end())

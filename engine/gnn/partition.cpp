@@ -41,6 +41,30 @@ Result<std::vector<std::int32_t>> byMetis(const GraphData &graph, const Partitio
     return part;
 }
 
+std::vector<std::int32_t> byHash(const GraphData &graph, const PartitionOptions &options)
+{
+    std::vector<std::int32_t> part;
+    part.reserve(static_cast<std::size_t>(graph.nodes()));
+    const std::uint64_t key = scramble(options.seed);
+    for (std::int64_t node = 0; node < graph.nodes(); ++node)
+        part.push_back(
+            static_cast<std::int32_t>(toUnit(scramble(key ^ static_cast<std::uint64_t>(node))) * options.parts));
+    return part;
+}
+
+/// Each part has a graph store, which holds some of the nodes.
+Status checkEveryPart(const std::vector<std::int32_t> &part, std::int32_t parts)
+{
+    std::vector<char> used(static_cast<std::size_t>(parts));
+    for (const std::int32_t own : part)
+        used[static_cast<std::size_t>(own)] = 1;
+    const auto empty = std::find(used.begin(), used.end(), 0);
+    if (empty == used.end())
+        return {};
+    return badInput(fmt::format("part {} of {} would have none of the {} nodes; use fewer parts", empty - used.begin(),
+                                parts, part.size()));
+}
+
 } // namespace
 
 const char *name(PartitionMethod method) { return method == PartitionMethod::Metis ? "metis" : "hash"; }
@@ -59,14 +83,13 @@ Result<std::vector<std::int32_t>> partitionOf(const GraphData &graph, const Part
     if (options.parts < 1 || options.parts > graph.nodes())
         return badInput(fmt::format("{} parts of a graph with {} nodes; give 1 to {}", options.parts, graph.nodes(),
                                     graph.nodes()));
-    if (options.parts > 1 && options.method == PartitionMethod::Metis)
-        return byMetis(graph, options);
-    std::vector<std::int32_t> part;
-    part.reserve(static_cast<std::size_t>(graph.nodes()));
-    const std::uint64_t key = scramble(options.seed);
-    for (std::int64_t node = 0; node < graph.nodes(); ++node)
-        part.push_back(
-            static_cast<std::int32_t>(toUnit(scramble(key ^ static_cast<std::uint64_t>(node))) * options.parts));
+    auto part = options.parts > 1 && options.method == PartitionMethod::Metis
+        ? byMetis(graph, options)
+        : Result<std::vector<std::int32_t>>(byHash(graph, options));
+    if (!part)
+        return part;
+    if (Status full = checkEveryPart(*part, options.parts); !full)
+        return full.error();
     return part;
 }
 
