@@ -2,15 +2,13 @@
 #include "executor/runtime/sampled_source.h"
 
 #include "engine/base/files.h"
+#include "engine/run/transfers.h"
 #include "executor/data/graph_folder.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
-#include <map>
-#include <sstream>
 
 namespace planloom::runtime {
 namespace {
@@ -37,43 +35,6 @@ Status checkGraphOf(const plan::SampledJob &job, const std::string &folder)
         return badInput("is not the graph that the plan was made for (field job.graph.sha256); plan again with it, or "
                         "train on the one that was planned with")
             .in(folder);
-    return {};
-}
-
-std::string transfersFile(const std::string &runFolder, const std::string &name)
-{
-    return runFolder + "/transfers/" + name + ".csv";
-}
-
-template <class Number>
-bool numberFrom(const std::string &text, Number &number)
-{
-    const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
-    return read.ec == std::errc() && read.ptr == text.data() + text.size();
-}
-
-/// Of one process, by iteration and receiver.
-using Sums = std::map<std::pair<std::int64_t, std::string>, std::int64_t>;
-
-Status readSums(const std::string &path, Sums &sums)
-{
-    const auto text = readFile(path);
-    if (!text)
-        return text.error();
-    std::istringstream lines(*text);
-    int number = 0;
-    for (std::string line; std::getline(lines, line);) {
-        ++number;
-        std::istringstream cells(line);
-        std::string iteration, to, bytes;
-        std::getline(cells, iteration, ',');
-        std::getline(cells, to, ',');
-        std::getline(cells, bytes);
-        std::int64_t step = 0, sum = 0;
-        if (!numberFrom(iteration, step) || !numberFrom(bytes, sum) || to.empty())
-            return badInput("is no transfer; a line is ITERATION,TO,BYTES").in(path, number);
-        sums[{step, to}] = sum;
-    }
     return {};
 }
 
@@ -216,13 +177,15 @@ std::vector<SampledTransfer> predictedTransfers(const plan::Plan &plan, plan::Ba
     return transfers;
 }
 
-Status SentBytes::open(const std::string &runFolder, const std::string &name, bool append)
+Status SentBytes::open(const std::string &runFolder, const std::string &name, std::int64_t first)
 {
-    m_path = transfersFile(runFolder, name);
-    std::error_code ignored; // an error shows when the file is opened
+    m_path = run::transfersFile(runFolder, name);
+    std::error_code ignored; // an error shows when the file is written
     std::filesystem::create_directories(std::filesystem::path(m_path).parent_path(), ignored);
-    m_file.open(m_path, append ? std::ios::app : std::ios::trunc);
-    return m_file ? Status() : Status(Error{ErrorCode::Io, "cannot be written", m_path, 0});
+    if (Status kept = run::keepSentBefore(m_path, first); !kept)
+        return kept;
+    m_file.open(m_path, std::ios::app);
+    return check();
 }
 
 void SentBytes::add(std::int64_t iteration, const std::string &to, std::int64_t bytes)
@@ -234,7 +197,14 @@ void SentBytes::add(std::int64_t iteration, const std::string &to, std::int64_t 
 Status SentBytes::close()
 {
     m_file.close();
-    return m_file ? Status() : Status(Error{ErrorCode::Io, "cannot be written; is the disk full?", m_path, 0});
+    return check();
+}
+
+Status SentBytes::check() const
+{
+    if (m_file)
+        return {};
+    return ioError("cannot be written; look at the disk's free space and at who may write there").in(m_path);
 }
 
 Result<std::vector<SampledTransfer>> readTransfers(const plan::Plan &plan, const std::string &runFolder)
@@ -246,10 +216,10 @@ Result<std::vector<SampledTransfer>> readTransfers(const plan::Plan &plan, const
         names.push_back(fmt::format("w{}", trainer));
     std::vector<SampledTransfer> transfers;
     for (const std::string &name : names) {
-        Sums sums;
-        if (Status status = readSums(transfersFile(runFolder, name), sums); !status)
-            return status.error();
-        for (const auto &[key, bytes] : sums)
+        const auto sums = run::readSent(run::transfersFile(runFolder, name));
+        if (!sums)
+            return sums.error();
+        for (const auto &[key, bytes] : *sums)
             transfers.push_back({key.first, name, key.second, bytes});
     }
     std::ranges::sort(transfers);

@@ -99,17 +99,18 @@ std::vector<SampledTransfer> predictedTransfers(const plan::Plan &plan, plan::Ba
                                                 const SampledSource &source, std::int64_t step);
 
 /// What one process sends in the iterations of its run, for predictedTransfers() to be compared with: the file
-/// RUN/transfers/NAME.csv of lines "iteration,to,bytes". A run that goes on appends.
+/// RUN/transfers/NAME.csv (run::readSent).
 class SentBytes {
 public:
-    /// Error: Io.
-    Status open(const std::string &runFolder, const std::string &name, bool append);
+    /// Keeps what the file has of iterations before @p first, with which the run goes on. Error: Io.
+    Status open(const std::string &runFolder, const std::string &name, std::int64_t first);
     /// Once an iteration and receiver. Held-out samples are not noted.
     void add(std::int64_t iteration, const std::string &to, std::int64_t bytes);
     /// Error: Io.
     Status close();
 
 private:
+    [[nodiscard]] Status check() const;
     std::string m_path;
     std::ofstream m_file;
 };

@@ -212,8 +212,7 @@ private:
         SentBytes sent;
         const SampledContext context{m_document.plan, m_request, link, sent,
                                      plan::batchFormOf(*m_document.subject.graph)};
-        if (const Status opened = sent.open(m_options.runDir, ranks.nameOf(m_all.rank()), m_request.from.step > 0);
-            !opened)
+        if (const Status opened = sent.open(m_options.runDir, ranks.nameOf(m_all.rank()), m_request.from.step); !opened)
             return opened;
         if (m_request.settings.paced > 0) {
             if (const Status paced = link.pace(kIdle * context.deadline()); !paced)

@@ -2,7 +2,9 @@
 #include "engine/base/files.h"
 #include "engine/run/settings.h"
 #include "engine/run/summary.h"
+#include "engine/run/transfers.h"
 
+#include <QDir>
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -200,6 +202,29 @@ private slots:
         QCOMPARE(both.keep, std::int64_t{2});
         QCOMPARE(both.data, std::string("/data"));
         QCOMPARE(both.traceEvery, std::int64_t{0});
+    }
+
+    /// A process that was killed in the middle of a line, and the run that goes on from step 2.
+    void sentBytesOfAKilledProcess()
+    {
+        QTemporaryDir folder;
+        QVERIFY(QDir(folder.path()).mkpath(QStringLiteral("transfers")));
+        const std::string path = transfersFile(folder.path().toStdString(), "g0");
+        QVERIFY(writeFileAtomically(path, "0,s0,900\n0,s0,100\n1,s0,200\n2,s0,300\n3,s0,12"));
+        const auto cut = readSent(path);
+        QVERIFY2(cut, cut ? "" : cut.error().text().c_str());
+        const SentSums expected{{{0, "s0"}, 100}, {{1, "s0"}, 200}, {{2, "s0"}, 300}};
+        QCOMPARE(*cut, expected);
+        QVERIFY(keepSentBefore(path, 2));
+        QCOMPARE(*readFile(path), std::string("0,s0,100\n1,s0,200\n"));
+        QVERIFY(keepSentBefore(path, 0));
+        QVERIFY(readFile(path)->empty());
+        for (const char *line : {"0,s0\n", "0,s0,x\n", "0,,5\n", "1 ,s0,5\n", "0,s0,5,\n", "\n"}) {
+            QVERIFY(writeFileAtomically(path, std::string("0,s0,1\n") + line));
+            const auto wrong = readSent(path);
+            QVERIFY(!wrong);
+            QVERIFY2(wrong.error().text().find("g0.csv:2") != std::string::npos, wrong.error().text().c_str());
+        }
     }
 
     void medianLeavesTheFirstStepOut()
