@@ -13,8 +13,9 @@ namespace planloom::admm {
 enum class Duals : std::uint8_t { All, Last };
 /// How a sweep walks the hidden blocks: step by step, or all of one kind, then all of the other.
 enum class Order : std::uint8_t { Interleaved, Split };
-/// Solve each sub-problem, or take one step on a majorant of it, as published. `Released`: that with the signs of the
-/// authors' code, by which u, w and v move up the Lagrangian: to see what this does, not to train.
+/// Solve each sub-problem, or take one step on a majorant of it, as published. `Released`: that with the signs that the
+/// authors' code gives the steps of u, w and v, by which these move up the Lagrangian: to see what this does, not to
+/// train. All other updates are as published.
 enum class Subproblems : std::uint8_t { Exact, Linearised, Released };
 /// Who waits for whom: all for all, or a server for some of its workers.
 enum class Parallel : std::uint8_t { Synchronous, Asynchronous };

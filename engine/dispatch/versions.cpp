@@ -77,17 +77,20 @@ std::vector<int> Versions::waitedFor() const
 
 namespace {
 constexpr std::string_view kHeading = "version,workers";
+constexpr std::string_view kPause = ",pause";
 } // namespace
 
-std::string toCsv(const Arrivals &arrivals, std::int64_t first, bool heading)
+std::string toCsv(const Arrivals &arrivals, std::int64_t first, bool heading, const Pauses &pauses)
 {
     std::string text = heading ? std::string(kHeading) + "\n" : std::string();
-    for (const std::vector<int> &workers : arrivals)
-        text += fmt::format("{},{}\n", first++, fmt::join(workers, " "));
+    for (const std::vector<int> &workers : arrivals) {
+        const bool pause = std::binary_search(pauses.begin(), pauses.end(), first);
+        text += fmt::format("{},{}{}\n", first++, fmt::join(workers, " "), pause ? kPause : "");
+    }
     return text;
 }
 
-Result<Arrivals> arrivalsFromCsv(std::string_view text, std::int64_t first, int workers)
+Result<Arrivals> arrivalsFromCsv(std::string_view text, std::int64_t first, int workers, Pauses *pauses)
 {
     Arrivals arrivals;
     std::int64_t line = 0;
@@ -96,7 +99,7 @@ Result<Arrivals> arrivalsFromCsv(std::string_view text, std::int64_t first, int 
         const auto end = text.find('\n');
         if (end == std::string_view::npos) // cut short while it was written
             break;
-        const std::string_view row = text.substr(0, end);
+        std::string_view row = text.substr(0, end);
         text.remove_prefix(end + 1);
         const auto wrong = [&](const char *what) {
             return badInput(fmt::format("line {}: {}; give the arrivals.csv of a run of this plan", line, what));
@@ -106,6 +109,9 @@ Result<Arrivals> arrivalsFromCsv(std::string_view text, std::int64_t first, int 
                 return wrong("\"version,workers\" is expected");
             continue;
         }
+        const bool pause = row.ends_with(kPause);
+        if (pause)
+            row.remove_suffix(kPause.size());
         const char *at = row.data();
         const char *const last = at + row.size();
         const auto number = [&](auto &value) {
@@ -128,8 +134,11 @@ Result<Arrivals> arrivalsFromCsv(std::string_view text, std::int64_t first, int 
         }
         if (made.empty())
             return wrong("a version of no worker");
-        if (version >= first)
-            arrivals.push_back(std::move(made));
+        if (version < first)
+            continue;
+        arrivals.push_back(std::move(made));
+        if (pause && pauses != nullptr)
+            pauses->push_back(version);
     }
     return arrivals;
 }

@@ -3,6 +3,7 @@
 
 #include "engine/admm/partial_barrier.h"
 
+#include <cstdint>
 #include <deque>
 #include <string>
 #include <string_view>
@@ -45,10 +46,13 @@ private:
     std::deque<std::vector<int>> m_recorded;
 };
 
-/// "version,workers", then a line a version: "17,0 2". @p first: the number of the first one.
-std::string toCsv(const Arrivals &arrivals, std::int64_t first, bool heading = true);
-/// The versions from @p first on. Error: BadInput, naming the line: no such table, versions that are not in order,
-/// workers not below @p workers.
-Result<Arrivals> arrivalsFromCsv(std::string_view text, std::int64_t first, int workers);
+/// Versions behind which all workers begin together, ascending: they validated, or wrote a checkpoint.
+using Pauses = std::vector<std::int64_t>;
+
+/// "version,workers", then a line a version: "17,0 2", or "17,0 2,pause". @p first: the number of the first one.
+std::string toCsv(const Arrivals &arrivals, std::int64_t first, bool heading = true, const Pauses &pauses = {});
+/// The versions from @p first on, and into @p pauses, if given, the pauses among them. Error: BadInput, naming the
+/// line: no such table, versions that are not in order, workers not below @p workers.
+Result<Arrivals> arrivalsFromCsv(std::string_view text, std::int64_t first, int workers, Pauses *pauses = nullptr);
 
 } // namespace planloom::dispatch

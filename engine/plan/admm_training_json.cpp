@@ -6,6 +6,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <initializer_list>
+#include <vector>
+
 namespace planloom::plan {
 namespace {
 
@@ -13,14 +16,19 @@ constexpr const char *kAdmmKind = "admm";
 constexpr std::int64_t kMostAfter = 1 << 30;
 constexpr std::int64_t kMostCount = 1 << 20; // Settings::check() knows the ranges
 
-/// One of two, by their names.
+/// One of several, by their names; the first one if there is none.
 template <class Choice>
-Choice choiceFrom(JsonReader &reader, const char *key, Choice standard, Choice other)
+Choice choiceFrom(JsonReader &reader, const char *key, std::initializer_list<Choice> choices)
 {
-    const std::string text = reader.text(key, name(standard));
-    if (text != name(standard) && text != name(other))
-        reader.fail(key, fmt::format("\"{}\" is not known; there are {} and {}", text, name(standard), name(other)));
-    return text == name(other) ? other : standard;
+    const std::string text = reader.text(key, name(*choices.begin()));
+    std::vector<std::string> names;
+    for (const Choice choice : choices) {
+        if (text == name(choice))
+            return choice;
+        names.emplace_back(name(choice));
+    }
+    reader.fail(key, fmt::format("\"{}\" is not known; there are {}", text, fmt::join(names, ", ")));
+    return *choices.begin();
 }
 
 admm::Settings settingsFrom(JsonReader reader)
@@ -35,11 +43,11 @@ admm::Settings settingsFrom(JsonReader reader)
         settings.rho = penalties.number("rho", settings.rho);
     }
     settings.ridge = reader.number("ridge", settings.ridge);
-    settings.duals = choiceFrom(reader, "duals", admm::Duals::All, admm::Duals::Last);
-    settings.order = choiceFrom(reader, "order", admm::Order::Interleaved, admm::Order::Split);
-    settings.subproblems = reader.text("subproblems", "") == name(admm::Subproblems::Released)
-        ? admm::Subproblems::Released
-        : choiceFrom(reader, "subproblems", admm::Subproblems::Exact, admm::Subproblems::Linearised);
+    settings.duals = choiceFrom(reader, "duals", {admm::Duals::All, admm::Duals::Last});
+    settings.order = choiceFrom(reader, "order", {admm::Order::Interleaved, admm::Order::Split});
+    settings.subproblems =
+        choiceFrom(reader, "subproblems",
+                   {admm::Subproblems::Exact, admm::Subproblems::Linearised, admm::Subproblems::Released});
     settings.restart = reader.flag("restart", settings.restart);
     const auto count = [&reader](const char *key, int standard) {
         return static_cast<int>(reader.integerOr(key, standard, 0, kMostCount));
@@ -48,7 +56,7 @@ admm::Settings settingsFrom(JsonReader reader)
     settings.tanhSteps = count("tanh_steps", settings.tanhSteps);
     settings.shards = count("shards", settings.shards);
     settings.timeRanges = count("time_ranges", settings.timeRanges);
-    settings.parallel = choiceFrom(reader, "parallel", admm::Parallel::Synchronous, admm::Parallel::Asynchronous);
+    settings.parallel = choiceFrom(reader, "parallel", {admm::Parallel::Synchronous, admm::Parallel::Asynchronous});
     settings.barrier = count("barrier", settings.barrier);
     settings.delay = count("delay", settings.delay);
     settings.proximal = reader.number("proximal", settings.proximal);

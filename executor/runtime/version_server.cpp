@@ -32,19 +32,23 @@ public:
             return {};
         m_path = folder + "/" + kArrivalsFile;
         dispatch::Arrivals before;
+        dispatch::Pauses pauses;
         if (const auto text = first > 0 ? readFile(m_path) : Result<std::string>(std::string()); text && !text->empty())
-            if (auto kept = dispatch::arrivalsFromCsv(*text, 0, workers))
+            if (auto kept = dispatch::arrivalsFromCsv(*text, 0, workers, &pauses))
                 before = *std::move(kept);
         before.resize(std::min(before.size(), static_cast<std::size_t>(first)));
+        if (!before.empty() && !std::ranges::binary_search(pauses, first - 1)) // behind it all begin together now
+            pauses.insert(std::ranges::lower_bound(pauses, first - 1), first - 1);
         m_file.open(m_path, std::ios::trunc);
-        m_file << dispatch::toCsv(before, 0);
+        m_file << dispatch::toCsv(before, 0, true, pauses);
         return check();
     }
-    Status add(std::int64_t version, const std::vector<int> &workers)
+    Status add(std::int64_t version, const std::vector<int> &workers, bool pause)
     {
         if (m_path.empty())
             return {};
-        m_file << dispatch::toCsv({workers}, version, false) << std::flush;
+        m_file << dispatch::toCsv({workers}, version, false, pause ? dispatch::Pauses{version} : dispatch::Pauses())
+               << std::flush;
         return check();
     }
 
@@ -128,12 +132,36 @@ private:
             const auto text = readFile(recorded);
             if (!text)
                 return text.error();
-            const auto arrivals = dispatch::arrivalsFromCsv(*text, m_version, workers());
+            const auto arrivals = dispatch::arrivalsFromCsv(*text, m_version, workers(), &m_pauses);
             if (!arrivals)
                 return arrivals.error().in(recorded);
+            m_recordedEnd = m_version + static_cast<std::int64_t>(arrivals->size());
+            if (const Status same = checkPauses(); !same)
+                return same.error().in(recorded);
             m_versions.repeat(*arrivals);
         }
         return m_log.open(m_context.runFolder, m_version, workers());
+    }
+
+    /// Versions that are made again pause where they did: what is due anywhere else would make other ones.
+    [[nodiscard]] Status checkPauses() const
+    {
+        const std::int64_t end = std::min(m_recordedEnd, m_context.request.settings.steps);
+        for (std::int64_t next = m_version + 1; next < end; ++next) {
+            if (isDue(next) && !std::ranges::binary_search(m_pauses, next - 1))
+                return badInput(fmt::format(
+                    "all workers did not pause behind version {}, and a checkpoint or a validation is due there; give "
+                    "the --checkpoint-every and --validate-every of the recorded run, or leave them out",
+                    next - 1));
+        }
+        return {};
+    }
+
+    [[nodiscard]] bool isDue(std::int64_t version) const
+    {
+        const run::Settings &settings = m_context.request.settings;
+        const auto due = [version](std::int64_t every) { return every > 0 && version % every == 0; };
+        return due(settings.checkpointEvery) || due(settings.validateEvery);
     }
 
     template <class... Requests>
@@ -223,11 +251,12 @@ private:
             m_server.take(k, m_peers[static_cast<std::size_t>(k)].message);
         if (const Status solved = m_server.solve(); !solved)
             return solved;
-        if (const Status logged = m_log.add(m_version, arrived); !logged)
+        report(); // which may ask for the end
+        const std::int64_t flags = flagsOf(m_version + 1);
+        if (const Status logged = m_log.add(m_version, arrived, flags != 0); !logged)
             return logged;
-        report();
         ++m_version;
-        m_flags = flagsOf(m_version);
+        m_flags = flags;
         if (m_flags != 0)
             return answerAll();
         for (const int k : arrived)
@@ -268,12 +297,12 @@ private:
 
     [[nodiscard]] std::int64_t flagsOf(std::int64_t version) const
     {
-        const run::Settings &settings = m_context.request.settings;
-        const auto due = [version](std::int64_t every) { return every > 0 && version % every == 0; };
         const bool stops = m_context.stop != nullptr && m_context.stop->load(std::memory_order_relaxed);
-        if (version >= settings.steps || stops)
+        if (version >= m_context.request.settings.steps || stops)
             return VersionLink::kEnds | VersionLink::kPauses;
-        return due(settings.checkpointEvery) || due(settings.validateEvery) ? VersionLink::kPauses : 0;
+        const bool pauses =
+            version <= m_recordedEnd ? std::ranges::binary_search(m_pauses, version - 1) : isDue(version);
+        return pauses ? VersionLink::kPauses : 0;
     }
 
     Status answer(std::size_t k)
@@ -329,7 +358,9 @@ private:
     std::int64_t m_version; ///< that the ranks begin with, then the newest
     std::vector<Peer> m_peers;
     ArrivalsLog m_log;
-    std::int64_t m_flags = 0; ///< of the newest version, while not all have got it
+    dispatch::Pauses m_pauses;      ///< of the versions that are made again
+    std::int64_t m_recordedEnd = 0; ///< the first version that is not
+    std::int64_t m_flags = 0;       ///< of the newest version, while not all have got it
     std::size_t m_left = 0;
     std::int64_t m_lastVersion = 0;
     std::int64_t m_lastMoved = 0;

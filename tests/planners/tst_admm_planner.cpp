@@ -107,6 +107,26 @@ private slots:
         QVERIFY(served.samplesPerSecond(Parallel::Synchronous, 0, 2).ok());
         QVERIFY(!served.samplesPerSecond(Parallel::Asynchronous, 0, 2).ok());
     }
+
+    /// Workers or modes that a setting is not for are left out; a setting that is for none is refused.
+    void triesWhatIsPossible()
+    {
+        const PlanReport three =
+            testing::planned(problemOn(4, 0), "admm", {{"parallel", "asynchronous"}, {"barrier", "3"}});
+        QCOMPARE(three.plan.admm->barrier, 3);
+        QVERIFY(three.plan.stages.front().devices.size() >= 3);
+        for (const auto &[key, value] :
+             {std::pair("shards", "2"), std::pair("switch_after", "3"), std::pair("time_ranges", "2")}) {
+            const PlanReport report = testing::planned(problemOn(4, 0), "admm", {{"parallel", "auto"}, {key, value}});
+            QCOMPARE(modeOf(report), admm::Parallel::Synchronous);
+        }
+        NoProgress progress;
+        const auto none = must(findPlanner("admm"))
+                              ->plan(problemOn(4, 0), {{"parallel", "asynchronous"}, {"barrier", "9"}}, progress);
+        QVERIFY(!none.ok());
+        QVERIFY2(none.error().text().find("barrier is 9, and there are 4 workers") != std::string::npos,
+                 none.error().text().c_str());
+    }
 };
 
 QTEST_GUILESS_MAIN(TestAdmmPlanner)

@@ -21,16 +21,29 @@ constexpr double kPrinted = 5.1e-10;
 /// What the order of additions moves in sums of about 1.
 constexpr double kRounding = 2e-15;
 
+/// A difference that is no number is infinite.
+double larger(double largest, double difference)
+{
+    return std::isnan(difference) ? INFINITY : std::max(largest, std::fabs(difference));
+}
+
 double distance(const Matrix &matrix, const Row &row)
 {
-    double largest = static_cast<Eigen::Index>(row.size()) == matrix.size() ? 0 : INFINITY;
-    for (Eigen::Index i = 0; std::isfinite(largest) && i < matrix.size(); ++i)
-        largest = std::max(largest,
-                           std::fabs(matrix(i / matrix.cols(), i % matrix.cols()) - row[static_cast<std::size_t>(i)]));
+    if (static_cast<Eigen::Index>(row.size()) != matrix.size())
+        return INFINITY;
+    double largest = 0;
+    for (Eigen::Index i = 0; i < matrix.size(); ++i)
+        largest = larger(largest, matrix(i / matrix.cols(), i % matrix.cols()) - row[static_cast<std::size_t>(i)]);
     return largest;
 }
 
-double distance(const Matrix &a, const Matrix &b) { return (a - b).cwiseAbs().maxCoeff(); }
+double distance(const Matrix &a, const Matrix &b)
+{
+    double largest = a.rows() == b.rows() && a.cols() == b.cols() ? 0 : INFINITY;
+    for (Eigen::Index i = 0; std::isfinite(largest) && i < a.size(); ++i)
+        largest = larger(largest, a(i % a.rows(), i / a.rows()) - b(i % a.rows(), i / a.rows()));
+    return largest;
+}
 
 double distance(const Parameters &a, const Parameters &b)
 {
@@ -83,7 +96,13 @@ void TestAdmm::start()
     const Blocks &blocks = training.workers[0].blocks;
     VERIFY_ROW(blocks.o, ({0.060276958, -0.048207196, -0.008919923, 0.074779775}));
     VERIFY_ROW(blocks.h[1], ({-0.170051199, -0.008469629, 0.027013217, 0.197206635}));
+    VERIFY_ROW(blocks.a[1], ({-0.171719387, -0.008469832, 0.027019791, 0.199824483}));
+    VERIFY_ROW(blocks.h[0], ({0.215927418, 0.035562096, -0.050218919, -0.203045853}));
     VERIFY_ROW(blocks.a[0], ({0.219380388, 0.035577098, -0.050261199, -0.205907342}));
+    VERIFY_ROW(training.parameters.u, ({0.162090692, -0.296997749, -0.124844051, -0.196093086}));
+    VERIFY_ROW(training.parameters.w, ({0.272789228, -0.287677282, 0.042336002, -0.083824649}));
+    VERIFY_ROW(training.parameters.b, ({0, 0}));
+    VERIFY_ROW(training.parameters.c, ({0, 0}));
     VERIFY_ROW(training.parameters.v, ({-0.395996999, -0.261457448, 0.113464874, 0.384068115}));
 }
 

@@ -108,8 +108,15 @@ private slots:
         QCOMPARE(*dispatch::arrivalsFromCsv(text, 0, 3), arrivals);
         QCOMPARE(*dispatch::arrivalsFromCsv(text, 1, 3), (Arrivals{{1}, {0, 2}}));
         QCOMPARE(*dispatch::arrivalsFromCsv(text.substr(0, text.size() - 1), 0, 3), (Arrivals{{0, 1, 2}, {1}}));
-        for (const char *wrong : {"workers\n", "version,workers\n0,3\n", "version,workers\n0,1 0\n",
-                                  "version,workers\n1,0\n3,0\n", "version,workers\nx,0\n", "version,workers\n0,\n"})
+        dispatch::Pauses pauses{1};
+        const std::string paused = dispatch::toCsv(arrivals, 0, true, pauses);
+        QCOMPARE(paused, std::string("version,workers\n0,0 1 2\n1,1,pause\n2,0 2\n"));
+        pauses.clear();
+        QCOMPARE(*dispatch::arrivalsFromCsv(paused, 0, 3, &pauses), arrivals);
+        QCOMPARE(pauses, dispatch::Pauses{1});
+        for (const char *wrong : {"workers\n", "version,workers\n0,1,stop\n", "version,workers\n0,pause\n",
+                                  "version,workers\n0,3\n", "version,workers\n0,1 0\n", "version,workers\n1,0\n3,0\n",
+                                  "version,workers\nx,0\n", "version,workers\n0,\n"})
             QVERIFY2(!dispatch::arrivalsFromCsv(wrong, 0, 3).ok(), wrong);
     }
 };

@@ -37,6 +37,7 @@ struct Course {
     std::string problem;
     std::vector<run::StepMetrics> versions;
     dispatch::Arrivals arrivals;
+    std::string recorded;                          ///< arrivals.csv
     std::vector<std::vector<std::int64_t>> pauses; ///< by worker: steps behind which it was asked
     std::vector<std::int64_t> peaks;
 };
@@ -100,6 +101,7 @@ Course served(const plan::Plan &plan, const plan::Subject &subject, const run::R
             threads.emplace_back([&work, rank] { (void)work(rank).ok(); });
     }
     const auto text = readFile(folder.filePath("arrivals.csv").toStdString());
+    course.recorded = text ? *text : std::string();
     if (course.problem.empty())
         course.arrivals = *dispatch::arrivalsFromCsv(*text, 0, static_cast<int>(workers));
     return course;
@@ -192,8 +194,10 @@ private slots:
         QVERIFY2(once.problem.empty(), once.problem.c_str());
         QTemporaryDir folder;
         request.settings.arrivals = folder.filePath("recorded.csv").toStdString();
-        QVERIFY(writeFileAtomically(request.settings.arrivals, dispatch::toCsv(once.arrivals, 0)).ok());
-        const Course again = served(plan, subject, request);
+        QVERIFY(writeFileAtomically(request.settings.arrivals, once.recorded).ok());
+        run::Request never = request; // pauses are those of the record, whatever is due
+        never.settings.checkpointEvery = 0;
+        const Course again = served(plan, subject, never);
         QVERIFY2(again.problem.empty(), again.problem.c_str());
         QCOMPARE(again.arrivals, once.arrivals);
         for (std::size_t v = 0; v < once.versions.size(); ++v) {
@@ -201,8 +205,14 @@ private slots:
             QCOMPARE(again.versions[v].objective, once.versions[v].objective);
             QCOMPARE(again.versions[v].dualResidual, once.versions[v].dualResidual);
         }
-        for (const auto &pauses : once.pauses)
-            QCOMPARE(pauses, (std::vector<std::int64_t>{7, 15, 19}));
+        QCOMPARE(again.recorded, once.recorded);
+        for (const Course *course : {&once, &again}) {
+            for (const auto &pauses : course->pauses)
+                QCOMPARE(pauses, (std::vector<std::int64_t>{7, 15, 19}));
+        }
+        request.settings.checkpointEvery = 5;
+        const Course other = served(plan, subject, request);
+        QVERIFY2(other.problem.find("did not pause behind version 4") != std::string::npos, other.problem.c_str());
         for (const std::size_t first : {std::size_t{0}, std::size_t{8}, std::size_t{16}})
             QCOMPARE(once.arrivals[first], (std::vector{0, 1, 2})); // all begin together
     }
@@ -238,7 +248,7 @@ private slots:
         const plan::Subject subject = subjectOf(3);
         const plan::Plan plan = planFor(subject, 3, settingsOf(1, 2));
         run::Request request = requestOf(100);
-        request.settings.timeoutSeconds = 0.2;
+        request.settings.timeoutSeconds = 1; // by which the others, on a busy machine, are not late
         const auto program = compile::compilePlan(plan, subject);
         QVERIFY(program.ok());
         const admm::MessageLayout layout({kModel.inputs, kModel.hidden, kModel.classes, kModel.steps}, *plan.admm);
