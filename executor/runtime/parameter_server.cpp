@@ -31,7 +31,7 @@ public:
           m_number(number),
           m_loop(loop),
           m_trainers(static_cast<std::size_t>(SampledRanks(context.plan).trainers())),
-          m_arrived(program.buckets.size(), 0)
+          m_arrived(program.buckets.size(), std::vector<bool>(m_trainers))
     {
         m_updateRow = context.link.rowOf(fmt::format("p{}.U", number));
     }
@@ -78,9 +78,12 @@ public:
         if (request.kind == kStates)
             return m_loop.answer(worker, request.part, bytesOf(valuesOf(request.reserved), request.part), request.step,
                                  false);
-        if (request.kind != kPush || ++m_arrived[bucket] < m_trainers)
+        if (request.kind != kPush)
             return {};
-        m_arrived[bucket] = 0;
+        m_arrived[bucket][static_cast<std::size_t>(worker)] = true;
+        if (std::ranges::count(m_arrived[bucket], true) < static_cast<std::ptrdiff_t>(m_trainers))
+            return {};
+        m_arrived[bucket].assign(m_trainers, false);
         if (Status free = m_loop.answered(request.part); !free) // of the step before
             return free;
         update(bucket, request.step);
@@ -92,6 +95,19 @@ public:
         }
         note(request.step);
         return {};
+    }
+
+    [[nodiscard]] std::vector<int> waitedFor() const override
+    {
+        std::vector<int> missing;
+        for (std::size_t trainer = 0; trainer < m_trainers; ++trainer) {
+            const bool late = std::ranges::any_of(m_arrived, [trainer](const std::vector<bool> &of) {
+                return !of[trainer] && std::ranges::count(of, true) > 0;
+            });
+            if (late)
+                missing.push_back(static_cast<int>(trainer));
+        }
+        return missing;
     }
 
 private:
@@ -191,7 +207,7 @@ private:
     std::vector<device::Memory> m_memory;
     std::unique_ptr<device::Queue> m_queue;                  ///< of the processor: it runs in place
     std::vector<std::unique_ptr<device::Updates>> m_updates; ///< by bucket
-    std::vector<std::size_t> m_arrived;                      ///< by bucket: gradients of this step
+    std::vector<std::vector<bool>> m_arrived;                ///< by bucket and trainer: gradients of this step
     std::int64_t m_noted = -1;
     std::int32_t m_updateRow = -1;
 };

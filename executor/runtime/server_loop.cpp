@@ -46,19 +46,26 @@ Status ServerLoop::run(ServerWork &work)
         if (moved)
             idleSince = now;
         else if (now - idleSince > kIdleDeadlines * m_deadline)
-            return failed(silent());
+            return failed(silent(work));
         else
             m_link.rest();
     }
     return {};
 }
 
-std::string ServerLoop::silent() const
+std::string ServerLoop::silent(const ServerWork &work) const
 {
+    std::vector<int> missing = work.waitedFor();
+    for (std::size_t worker = 0; missing.empty() && worker < m_peers.size(); ++worker) {
+        if (m_peers[worker].state == State::Reads) // its data did not follow
+            missing.push_back(static_cast<int>(worker));
+    }
     std::string names;
-    for (const Peer &peer : m_peers) {
-        if (peer.state != State::Ended)
-            names += (names.empty() ? "" : ", ") + peer.who.name;
+    for (std::size_t worker = 0; worker < m_peers.size(); ++worker) {
+        const bool named = missing.empty() ? m_peers[worker].state != State::Ended
+                                           : std::ranges::count(missing, static_cast<int>(worker)) > 0;
+        if (named)
+            names += (names.empty() ? "" : ", ") + m_peers[worker].who.name;
     }
     return fmt::format("{} sent this server nothing for too long; look at the other ranks' messages", names);
 }

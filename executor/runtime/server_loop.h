@@ -33,6 +33,8 @@ public:
     /// The data are there. May answer any workers, now or later (ServerLoop::answer): when a version of what is served
     /// is due is the server's affair. Error: Failed.
     virtual Status arrived(int worker, const ServerRequest &request) = 0;
+    /// Workers whose data others wait for; empty: nobody waits.
+    [[nodiscard]] virtual std::vector<int> waitedFor() const { return {}; }
 };
 
 /// A server's loop: polls its workers, none of which waits for another one's messages, until all have ended. It knows
@@ -74,7 +76,7 @@ private:
     Status read(int worker, ServerWork &work);
     Result<bool> advance(int worker, ServerWork &work);
     Result<bool> leave();
-    [[nodiscard]] std::string silent() const;
+    [[nodiscard]] std::string silent(const ServerWork &work) const;
 
     RoleLink &m_link;
     std::vector<Peer> m_peers;

@@ -354,6 +354,52 @@ private Q_SLOTS:
         QCOMPARE(onRanks(program, false, work), std::string());
     }
 
+    /// Both trainers send a step's numbers, then only the first one does: the other is to blame.
+    void silenceIsOfTheLate()
+    {
+        class Pair final : public ServerWork {
+        public:
+            std::int64_t heard[2] = {};
+            int times[2] = {};
+            Result<std::span<std::byte>> room(int worker, const ServerRequest &) override
+            {
+                return std::as_writable_bytes(std::span(&heard[worker], 1));
+            }
+            Status arrived(int worker, const ServerRequest &) override
+            {
+                ++times[worker];
+                return {};
+            }
+            [[nodiscard]] std::vector<int> waitedFor() const override
+            {
+                if (times[0] == times[1])
+                    return {};
+                return {times[0] < times[1] ? 0 : 1};
+            }
+        };
+        const program::Program program = programOf(gnn::TransferPolicy::Degree, 1e9);
+        const auto work = [](RoleLink &link, int rank) -> Status {
+            if (rank == kServer) {
+                Pair pair;
+                return ServerLoop(link, {{kTrainer0, "w0", -1, -1}, {kTrainer1, "w1", -1, -1}},
+                                  std::chrono::milliseconds(20))
+                    .run(pair);
+            }
+            for (std::int64_t step = 0; rank <= kTrainer1 && step < 2 - rank; ++step) {
+                ServerCall call;
+                if (Status gone = call.start(link, kServer, {1, step, rank}, std::as_bytes(std::span(&step, 1)), {});
+                    !gone)
+                    return gone;
+                if (Status left = call.wait(link, kDeadline, "p0"); !left)
+                    return left;
+            }
+            return {};
+        };
+        const std::string problem = onRanks(program, false, work);
+        QVERIFY2(problem.find("w1 sent this server nothing") != std::string::npos, problem.c_str());
+        QVERIFY2(problem.find("w0") == std::string::npos, problem.c_str());
+    }
+
     void whatAServerDoesNotKnow()
     {
         class Nothing final : public ServerWork {
