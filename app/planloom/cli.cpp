@@ -402,12 +402,35 @@ void addRest(Command &command)
                         "gpu: train GPT-2, BERT-base, ResNet-50 and an LSTM instead of small models");
 }
 
+/// An option of one kind of graph is not taken for another one.
+Status checkGraphOptions(const Command &command)
+{
+    constexpr std::pair<const char *, const char *> kKinds[] = {{"--packages", "debian"}, {"--width", "debian or sbm"},
+                                                                {"--blocks", "sbm"},      {"--block-nodes", "sbm"},
+                                                                {"--inside", "sbm"},      {"--outside", "sbm"},
+                                                                {"--separation", "sbm"}};
+    const GraphOptions &options = command.graph;
+    const CLI::App *verb = command.app.get_subcommand("graph");
+    for (const auto &[option, kinds] : kKinds) {
+        const bool own = std::string_view(kinds).find(options.kind) != std::string_view::npos;
+        if (!own && verb->count(option) > 0)
+            return badInput(fmt::format("{} is for a graph of kind {}, and {} was asked for; leave it out", option,
+                                        kinds, options.kind));
+    }
+    if (options.balanceTraining && options.method != "metis")
+        return badInput(fmt::format("--balance-training is for --partition metis, and {} was asked for; leave it out",
+                                    options.method));
+    return {};
+}
+
 void addGraph(Command &command)
 {
     GraphOptions &options = command.graph;
     CLI::App *verb = addVerb(command, "graph", "Make a graph for sampled training: nodes, edges, features, labels",
-                             "planloom graph sbm --parts 4 -o blocks.graph",
-                             [&command](Output &output) { return graph(command.graph, output); });
+                             "planloom graph sbm --parts 4 -o blocks.graph", [&command](Output &output) {
+                                 const Status own = checkGraphOptions(command);
+                                 return own ? graph(command.graph, output) : own;
+                             });
     constexpr std::int64_t kMostWidth = 65536;
     constexpr std::int64_t kMostNodes = std::int64_t{1} << 31;
     verb->add_option("kind", options.kind,
@@ -417,9 +440,8 @@ void addGraph(Command &command)
         ->check(CLI::IsMember({"debian", "sbm", "karate"}));
     verb->add_option("--packages", options.packages, "debian: list of packages; default: apt's of main")
         ->type_name("FILE");
-    verb->add_option("--width", options.width, "debian: features of a node")
-        ->check(CLI::Range(std::int64_t{1}, kMostWidth))
-        ->capture_default_str();
+    verb->add_option("--width", options.width, "debian, sbm: features of a node; default: 64 and 16")
+        ->check(CLI::Range(std::int64_t{1}, kMostWidth));
     verb->add_option("--blocks", options.blocks.blocks, "sbm: blocks")
         ->check(CLI::Range(1, 65536))
         ->capture_default_str();

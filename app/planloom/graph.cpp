@@ -90,7 +90,8 @@ Result<MadeGraph> debian(const GraphOptions &options, Output &output)
     const auto text = packageList(path, output);
     if (!text)
         return text.error();
-    auto graph = import::debianDependencyGraph(*text, path, options.width);
+    constexpr std::int64_t kWidth = 64; // that zoo:graphsage takes
+    auto graph = import::debianDependencyGraph(*text, path, options.width > 0 ? options.width : kWidth);
     if (!graph)
         return graph.error();
     graph->source = "debian:" + std::filesystem::path(path).filename().string();
@@ -105,6 +106,8 @@ Result<MadeGraph> madeGraph(const GraphOptions &options, Output &output)
         return MadeGraph{gnn::karateClub(), {}};
     gnn::BlockModel model = options.blocks;
     model.seed = static_cast<std::uint64_t>(options.seed);
+    if (options.width > 0)
+        model.width = options.width;
     auto graph = gnn::blockModelGraph(model);
     if (!graph)
         return graph.error();

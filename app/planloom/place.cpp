@@ -106,7 +106,8 @@ ordered_json policiesResult(const gnn::Job &job, const gnn::Placement &machineOf
         if (!all && policy != own)
             continue;
         const double seconds = placing::Evaluation(job, policy).seconds(machineOf);
-        table.row({gnn::name(policy), format(Seconds(seconds)), fmt::format("{:.3f}", seconds / lower)});
+        const double over = lower > 0 ? seconds / lower : 1; // nothing that takes time
+        table.row({gnn::name(policy), format(Seconds(seconds)), fmt::format("{:.3f}", over)});
         result[gnn::name(policy)] = seconds;
     }
     table.print(output);

@@ -246,10 +246,17 @@ Result<ordered_json> transfersOf(const plan::Document &document, const std::stri
                             differing == 0 ? std::string("equal on every connection and iteration")
                                            : fmt::format("{} iterations differ", differing)));
     const bool paced = before->settings.paced > 0;
+    const bool allReduces =
+        plan.exchange.policy == plan::ExchangePolicy::AllReduce && plan.stages.front().replicas() > 1;
     if (paced)
-        output.line("network       paced: messages took as long as on the network cards of the plan's machines");
-    return ordered_json{
+        output.line(fmt::format("network       paced: messages between roles took as long as on the network cards of "
+                                "the plan's machines{}",
+                                allReduces ? "; the trainers' all-reduce is not paced" : ""));
+    ordered_json result{
         {"bytes", bytes}, {"predicted_bytes", predicted}, {"differing_iterations", differing}, {"paced", paced}};
+    if (paced && allReduces)
+        result["all_reduce_paced"] = false;
+    return result;
 }
 
 /// What a step of some trainings reports besides its loss.

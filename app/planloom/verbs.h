@@ -122,8 +122,8 @@ Status exportTo(const ExportOptions &options, Output &output);
 struct GraphOptions {
     std::string kind;             ///< debian, sbm, karate
     std::string packages;         ///< debian: list of packages; empty: apt's own
-    std::int64_t width = 64;      ///< debian: features of a node
-    gnn::BlockModel blocks;       ///< sbm; its seed is below
+    std::int64_t width = 0;       ///< debian, sbm: features of a node; 0: 64 and 16
+    gnn::BlockModel blocks;       ///< sbm; its width and its seed are in the other fields
     std::int32_t parts = 0;       ///< 0: not partitioned
     std::string method = "metis"; ///< of making parts
     bool balanceTraining = false;

@@ -118,6 +118,13 @@ nodes:
                  QStringList({"features.npy", "graph.json", "indices.npy", "indptr.npy", "labels.npy"}));
     }
 
+    void widthOfBlocks()
+    {
+        const Done done = run({"graph", "sbm", "--block-nodes", "20", "--width", "64", "-o", "wide.graph", "--json"});
+        QVERIFY2(done.status == 0, done.err.constData());
+        QCOMPARE(objectOf(done.out)["features"].toInt(), 64);
+    }
+
     void debianList()
     {
         QVERIFY(write(at("Packages"),
@@ -236,6 +243,9 @@ nodes:
         QTest::newRow("kind") << QStringList{"graph", "roads", "-o", "x"};
         QTest::newRow("parts") << QStringList{"graph", "karate", "--parts", "35", "--partition", "hash", "-o", "x"};
         QTest::newRow("degree") << QStringList{"graph", "sbm", "--inside", "400", "-o", "x"};
+        QTest::newRow("of another kind") << QStringList{"graph", "karate", "--width", "64", "-o", "x"};
+        QTest::newRow("of another method")
+            << QStringList{"graph", "sbm", "--parts", "2", "--partition", "hash", "--balance-training", "-o", "x"};
         QTest::newRow("no list") << QStringList{"graph", "debian", "--packages", "nothing", "-o", "x"};
         QTest::newRow("policy") << QStringList{"place", "job.json", "--policy", "fair"};
     }
@@ -323,7 +333,8 @@ nodes:
             const Done planned = run(planOf("v.plan.json", "machines.yaml", variant));
             QVERIFY2(planned.status == 0, planned.err.constData());
             QDir(at("v.run")).removeRecursively();
-            const bool paced = variant.contains("servers=3");
+            const bool allReduce = variant.contains("samplers=2");
+            const bool paced = allReduce || variant.contains("servers=3");
             const Done trained =
                 train("v.plan.json", variant.first(), "12", "v.run",
                       QStringList{"--holdout", "0.2"} + (paced ? QStringList{"--paced"} : QStringList()));
@@ -338,6 +349,7 @@ nodes:
             QCOMPARE(transfers["bytes"].toDouble(), transfers["predicted_bytes"].toDouble());
             QCOMPARE(transfers["differing_iterations"].toInt(-1), 0);
             QCOMPARE(transfers["paced"].toBool(), paced);
+            QCOMPARE(transfers.contains("all_reduce_paced"), allReduce); // which is no message between roles
             sameTasks("v.plan.json", "v.run");
         }
     }
@@ -427,7 +439,7 @@ nodes:
         const QByteArray error = process.readAllStandardError();
         QVERIFY(process.exitCode() != 0);
         QVERIFY2(error.contains(role.toUtf8() + " on ") && error.count("planloom: error: ") == 1, error.constData());
-        QVERIFY(QTest::qWaitFor([&] { return processWith("transfers/g0.csv") == 0; }, kWait));
+        QVERIFY(QTest::qWaitFor([&] { return processWith(QString()) == 0; }, kWait)); // of any role, or agent
     }
 
     /// Parts of unequal size, one without labelled nodes: the same samples in the same order, across the ends of
