@@ -33,7 +33,7 @@ public:
     /// The data are there. May answer any workers, now or later (ServerLoop::answer): when a version of what is served
     /// is due is the server's affair. Error: Failed.
     virtual Status arrived(int worker, const ServerRequest &request) = 0;
-    /// Workers whose data others wait for; empty: nobody waits.
+    /// Workers without whose data others are not answered; empty: no worker waits for another one.
     [[nodiscard]] virtual std::vector<int> waitedFor() const { return {}; }
 };
 

@@ -413,7 +413,7 @@ private slots:
         QCOMPARE(stop.asked, 1);
     }
 
-    /// Machines that are looked at to rank them are no tries: 40 machines with room for everything.
+    /// Ranking machines for a role counts as no try: 40 machines, each with room for all roles.
     void manyMachinesNeedFewTries()
     {
         Job job = tightJob(kHomes);
