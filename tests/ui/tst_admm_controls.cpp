@@ -26,10 +26,11 @@ class TestAdmmControls : public QObject {
     [[nodiscard]] AdmmControls *controls() const { return m_view->findChild<AdmmControls *>(); }
     [[nodiscard]] QTabWidget *tabs() const { return m_view->findChild<QTabWidget *>(); }
     [[nodiscard]] const admm::Settings &settings() const { return *m_state.document()->plan.admm; }
-    [[nodiscard]] bool planned(const char *planner)
+    [[nodiscard]] bool planned(const char *planner, const planners::Options &options = {})
     {
         PlanRequest request;
         request.planner = planner;
+        request.options = options;
         request.globalBatch = 1198;
         const auto before = m_state.document();
         return m_state.runPlanner(request)
@@ -146,6 +147,23 @@ private Q_SLOTS:
         QCOMPARE(m_state.document(), before);
         if (const QByteArray file = qgetenv("PLANLOOM_PICTURE"); !file.isEmpty())
             QVERIFY(m_view->grab().save(QString::fromUtf8(file)));
+    }
+
+    /// Each worker keeps a device for each range of steps.
+    void workersOfRanges()
+    {
+        QVERIFY(planned("admm", {{"time_ranges", "2"}, {"workers", "1"}}));
+        auto *workers = field<QSpinBox>(QStringLiteral("Workers"));
+        QCOMPARE(workers->value(), 1);
+        workers->setValue(2);
+        const plan::Stage &stage = m_state.document()->plan.stages.front();
+        QCOMPARE(stage.devices.size(), std::size_t{4});
+        QCOMPARE(stage.mesh, (std::vector<int>{2, 2}));
+        QCOMPARE(stage.replicas(), std::size_t{2});
+        workers->setValue(3);
+        QVERIFY2(m_message.contains(QStringLiteral("3 workers with 2 ranges of steps do not fit the 4 devices")),
+                 qPrintable(m_message));
+        QCOMPARE(workers->value(), 2);
     }
 };
 

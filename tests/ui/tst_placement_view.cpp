@@ -95,7 +95,13 @@ class TestPlacementView : public QObject {
         QTest::mouseMove(board(), to);
         const QString hint = board()->hint();
         QTest::mouseRelease(board(), Qt::LeftButton, {}, to);
-        return hint;
+        return settled() ? hint : QStringLiteral("no figures");
+    }
+
+    /// Figures are computed beside the UI thread.
+    [[nodiscard]] bool settled() const
+    {
+        return QTest::qWaitFor([this] { return m_view->isCurrent() && !m_view->computes(); }, 30'000);
     }
 
 private Q_SLOTS:
@@ -116,6 +122,7 @@ private Q_SLOTS:
         QVERIFY(m_state->openPlan(m_dir.filePath(QStringLiteral("roles.json"))));
         QVERIFY(
             QTest::qWaitFor([this] { return m_state->simulationCurrent() && m_view->figures() != nullptr; }, 30'000));
+        QVERIFY(settled());
     }
 
     void cleanup()
@@ -168,6 +175,7 @@ private Q_SLOTS:
         QCOMPARE(plan().roles[3].machine, figures().job.machines[static_cast<std::size_t>(other)].name);
         QCOMPARE(figures().seconds, *expected);
         m_state->undoStack()->undo();
+        QVERIFY(settled());
         QCOMPARE(machineOf("s0"), home);
 
         std::int32_t target = -1; // with a device that no trainer has
@@ -242,8 +250,10 @@ private Q_SLOTS:
             QTest::keyClick(board(), Qt::Key_Right);
         const std::int32_t home = machineOf("s0");
         QTest::keyClick(board(), Qt::Key_Right, Qt::ShiftModifier);
+        QVERIFY(settled());
         QCOMPARE(machineOf("s0"), (home + 1) % 3);
         QTest::keyClick(board(), Qt::Key_Left, Qt::ShiftModifier);
+        QVERIFY(settled());
         QCOMPARE(machineOf("s0"), home);
     }
 
@@ -257,8 +267,10 @@ private Q_SLOTS:
         m_view->prefetch()->setValue(3);
         QCOMPARE(plan().job->prefetch, 3);
         m_state->undoStack()->undo();
+        QVERIFY(settled());
         QCOMPARE(m_view->prefetch()->value(), 2);
         m_state->undoStack()->undo();
+        QVERIFY(settled());
         QCOMPARE(m_view->policy()->currentIndex(), before);
         QCOMPARE(m_state->undoStack()->index(), 0);
     }
@@ -275,7 +287,8 @@ private Q_SLOTS:
         QVERIFY(QTest::qWaitFor([this] { return m_view->search()->takeButton()->isEnabled(); }, 30'000));
         QSlider *slider = m_view->search()->slider();
         slider->setValue(slider->maximum());
-        slider->setValue(slider->minimum());
+        slider->setValue(slider->minimum()); // cancels the one before
+        QVERIFY(settled());
         QVERIFY2(m_view->summary().contains(QStringLiteral("Shown, not taken")), qPrintable(m_view->summary()));
         QCOMPARE(m_state->document(), document); // looking changes nothing
         QTest::mouseClick(m_view->search()->takeButton(), Qt::LeftButton);
@@ -284,13 +297,27 @@ private Q_SLOTS:
         QCOMPARE(m_state->document()->plan.roles, document->plan.roles);
     }
 
+    /// Of edits in a row the last one's figures are shown, those before until then.
+    void lastEditCounts()
+    {
+        const double before = figures().seconds;
+        for (const std::int32_t prefetch : {3, 4, 1})
+            m_state->editPlan(QStringLiteral("prefetch"),
+                              [prefetch](plan::Plan &plan) { plan.job->prefetch = prefetch; });
+        QVERIFY(m_view->figures() != nullptr && !m_view->isCurrent());
+        QCOMPARE(figures().seconds, before);
+        QVERIFY(settled());
+        QCOMPARE(figures().job.prefetch, 1);
+        QCOMPARE(m_view->prefetch()->value(), 1);
+    }
+
     /// What stores noted in a run's folder.
     void sentBytes()
     {
         QTemporaryDir folder;
         QVERIFY(QDir(folder.path()).mkpath(QStringLiteral("transfers")));
         for (int g = 0; g < 3; ++g) {
-            const std::string text = "iteration,to,bytes\n0,s0,100\n0,s1,40\n1,s0,200\n-1,s0,999\n";
+            const std::string text = "0,s0,900\n0,s0,100\n0,s1,40\n1,s0,200\n2,s0,7"; // 0 repeated, 2 cut off
             QVERIFY(writeFileAtomically(folder.filePath(QStringLiteral("transfers/g%1.csv").arg(g)).toStdString(), text)
                         .ok());
         }
@@ -354,6 +381,7 @@ private Q_SLOTS:
         m_view->search()->proposals()->setValue(60);
         QTest::mouseClick(m_view->search()->searchButton(), Qt::LeftButton);
         QVERIFY(QTest::qWaitFor([this] { return m_view->search()->slider()->isEnabled(); }, 30'000));
+        QVERIFY(settled());
         QTest::mouseClick(board(), Qt::LeftButton, Qt::NoModifier, board()->chipOf(3).center().toPoint());
         const QString folder = qEnvironmentVariable("PLANLOOM_PICTURES");
         for (const ThemeKind kind : {ThemeKind::Light, ThemeKind::Dark}) {

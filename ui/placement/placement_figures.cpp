@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/placement/placement_figures.h"
 
-#include "engine/base/files.h"
 #include "engine/gnn/scheduler.h"
 #include "engine/gnn/steady_iteration.h"
+#include "engine/run/transfers.h"
 #include "planners/gnn/evaluation.h"
 #include "planners/gnn/placed_plan.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <set>
 
@@ -80,75 +79,69 @@ void loadCards(PlacementFigures &figures)
     }
 }
 
-/// The noted bytes of one store by who got them, and the iterations that it noted.
-void readTransfers(const std::string &text, std::map<std::string, double, std::less<>> &bytesTo,
-                   std::set<std::string, std::less<>> &iterations)
+/// Adds to @p figures what follows from @p plan.
+Result<PlacementFigures> figuresOfPlan(const plan::Plan &plan, PlacementFigures figures, Progress &progress)
 {
-    for (std::size_t begin = 0; begin < text.size();) {
-        const std::size_t end = std::min(text.find('\n', begin), text.size());
-        const std::string_view line = std::string_view(text).substr(begin, end - begin);
-        begin = end + 1;
-        const std::size_t first = line.find(',');
-        const std::size_t last = line.rfind(',');
-        double bytes = 0;
-        if (first == last || first == std::string_view::npos
-            || std::from_chars(line.data() + last + 1, line.data() + line.size(), bytes).ec != std::errc())
+    auto job =
+        planners::gnn::jobOfPlan(plan, figures.document->subject, planners::gnn::slotsOfPlan(plan), figures.machineOf);
+    if (!job)
+        return job.error();
+    figures.job = *std::move(job);
+    figures.policy = plan.job->transfers;
+    constexpr std::size_t kLarge = 20'000; // features that are sent: max-min and iteration-first would take seconds
+    for (std::size_t i = 0; i < std::size(gnn::kTransferPolicies); ++i) {
+        if (progress.stopped())
+            return cancelled();
+        const gnn::TransferPolicy policy = gnn::kTransferPolicies[i];
+        if (policy != figures.policy && figures.job.volumes.features.size() > kLarge)
             continue;
-        if (line.front() == '-') // held-out samples
-            continue;
-        iterations.emplace(line.substr(0, first));
-        bytesTo[std::string(line.substr(first + 1, last - first - 1))] += bytes;
+        figures.byPolicy[i] = gnn::steadyIteration(figures.job, figures.machineOf, policy);
+        if (policy == figures.policy)
+            figures.seconds = figures.byPolicy[i];
     }
+    planners::gnn::Evaluation evaluation(figures.job, figures.policy);
+    figures.allSeconds = evaluation.seconds(figures.machineOf);
+    figures.bounds = evaluation.bounds(figures.machineOf);
+    loadCards(figures);
+    return figures;
 }
 
 } // namespace
 
 double PlacementFigures::busiestSeconds() const { return busiest < 0 ? 0 : (busiestOut ? out : in)[at(busiest)].sum(); }
 
-PlacementFigures figuresOf(const gnn::Job &job, const gnn::Placement &machineOf, gnn::TransferPolicy policy)
+Result<PlacementFigures> figuresOf(const PlacementFigures::DocumentPtr &document, Progress &progress)
 {
     PlacementFigures figures;
-    figures.job = job;
-    figures.machineOf = machineOf;
-    figures.policy = policy;
-    constexpr std::size_t kLarge = 20'000; // features that are sent: max-min and iteration-first would take seconds
-    for (std::size_t i = 0; i < std::size(gnn::kTransferPolicies); ++i) {
-        if (gnn::kTransferPolicies[i] != policy && job.volumes.features.size() > kLarge)
-            continue;
-        figures.byPolicy[i] = gnn::steadyIteration(job, machineOf, gnn::kTransferPolicies[i]);
-        if (gnn::kTransferPolicies[i] == policy)
-            figures.seconds = figures.byPolicy[i];
-    }
-    planners::gnn::Evaluation evaluation(job, policy);
-    figures.allSeconds = evaluation.seconds(machineOf);
-    figures.bounds = evaluation.bounds(machineOf);
-    loadCards(figures);
-    return figures;
+    figures.document = document;
+    return figuresOfPlan(document->plan, std::move(figures), progress);
 }
 
-Result<PlacementFigures> figuresOf(const plan::Plan &plan, const plan::Subject &subject)
+Result<PlacementFigures> figuresOf(const PlacementFigures::DocumentPtr &document, const gnn::Placement &machineOf,
+                                   Progress &progress)
 {
-    gnn::Placement machineOf;
-    const auto job = planners::gnn::jobOfPlan(plan, subject, planners::gnn::slotsOfPlan(plan), machineOf);
-    if (!job)
-        return job.error();
-    return figuresOf(*job, machineOf, plan.job->transfers);
+    PlacementFigures figures;
+    figures.document = document;
+    plan::Plan placed = document->plan;
+    planners::gnn::placeRoles(machineOf, *document->subject.cluster, placed);
+    return figuresOfPlan(placed, std::move(figures), progress);
 }
 
 Result<double> secondsWith(const PlacementFigures &figures, std::size_t role, std::int32_t machine)
 {
-    const planners::gnn::Room room(figures.job, figures.machineOf);
-    const std::int32_t lacking =
-        figures.machineOf[role] == machine ? -1 : room.lacking(static_cast<std::int32_t>(role), machine);
-    if (lacking >= 0)
-        return infeasible(fmt::format("{} has {} of {} {} left, and {} needs {}",
-                                      figures.job.machines[at(machine)].name, room.left(machine, at(lacking)),
-                                      figures.job.machines[at(machine)].capacity[at(lacking)],
-                                      figures.job.resources[at(lacking)], figures.job.roles[role].name,
-                                      figures.job.roles[role].demand[at(lacking)]));
-    gnn::Placement moved = figures.machineOf;
-    moved[role] = machine;
-    return gnn::steadyIteration(figures.job, moved, figures.policy);
+    const plan::Subject &subject = figures.document->subject;
+    plan::Plan moved = figures.document->plan;
+    if (Status status = planners::gnn::moveRole(figures.job, figures.machineOf, role, machine, *subject.cluster, moved);
+        !status)
+        return status.error();
+    gnn::Placement machineOf = figures.machineOf;
+    machineOf[role] = machine;
+    if (figures.job.roles[role].kind != RoleKind::Trainer)
+        return gnn::steadyIteration(figures.job, machineOf, figures.policy);
+    const auto job = planners::gnn::jobOfPlan(moved, subject, planners::gnn::slotsOfPlan(moved), machineOf);
+    if (!job) // trainers' own time is another one on other devices
+        return job.error();
+    return gnn::steadyIteration(*job, machineOf, figures.policy);
 }
 
 std::vector<ConnectionShare> connectionShares(const PlacementFigures &figures)
@@ -196,17 +189,20 @@ std::vector<double> sentFeatures(const PlacementFigures &figures, const std::str
 {
     std::vector<double> sent(figures.features.size());
     const std::int32_t sampler = figures.job.first(RoleKind::Sampler);
+    std::map<std::string, std::size_t, std::less<>> samplerOf;
+    for (std::int32_t s = 0; s < figures.samplers(); ++s)
+        samplerOf[figures.job.roles[at(sampler + s)].name] = at(s);
     for (std::int32_t g = 0; g < figures.stores(); ++g) {
-        const auto text = readFile(folder + "/transfers/" + figures.job.roles[at(g)].name + ".csv");
-        if (!text)
+        const auto sums = run::readSent(run::transfersFile(folder, figures.job.roles[at(g)].name));
+        if (!sums)
             return {};
-        std::map<std::string, double, std::less<>> bytesTo;
-        std::set<std::string, std::less<>> iterations;
-        readTransfers(*text, bytesTo, iterations);
-        for (std::int32_t s = 0; s < figures.samplers() && !iterations.empty(); ++s) {
-            const auto found = bytesTo.find(figures.job.roles[at(sampler + s)].name);
-            if (found != bytesTo.end())
-                sent[at(g) * at(figures.samplers()) + at(s)] = found->second / static_cast<double>(iterations.size());
+        std::set<std::int64_t> iterations;
+        for (const auto &[key, bytes] : *sums)
+            iterations.insert(key.first);
+        for (const auto &[key, bytes] : *sums) {
+            if (const auto to = samplerOf.find(key.second); to != samplerOf.end())
+                sent[at(g) * at(figures.samplers()) + to->second] +=
+                    static_cast<double>(bytes) / static_cast<double>(iterations.size());
         }
     }
     return sent;

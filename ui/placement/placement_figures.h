@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "engine/base/progress.h"
 #include "engine/gnn/bounds.h"
 #include "engine/gnn/job.h"
 #include "engine/gnn/transfer_policy.h"
@@ -8,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,8 @@ struct Sent {
 
 /// Roles on machines with what follows from it. Figures are of one iteration unless said otherwise.
 struct PlacementFigures {
+    using DocumentPtr = std::shared_ptr<const plan::Document>;
+    DocumentPtr document; ///< whose roles they are, there or elsewhere
     gnn::Job job; ///< resources: devices, role-slots
     gnn::Placement machineOf;
     double seconds = 0; ///< under the plan's policy, queues filled
@@ -53,12 +57,15 @@ struct PlacementFigures {
     [[nodiscard]] double busiestSeconds() const;
 };
 
-/// Figures of a job on a placement. Cost: a schedule a policy; of a large job under its own policy alone.
-PlacementFigures figuresOf(const gnn::Job &job, const gnn::Placement &machineOf, gnn::TransferPolicy policy);
-/// Of a plan with a job. Errors: those of simulating its trainers.
-Result<PlacementFigures> figuresOf(const plan::Plan &plan, const plan::Subject &subject);
+/// Of the roles of @p document, which must have a job. Any thread. Cost: a simulation of the trainers and a schedule a
+/// policy; of a large job under its own policy alone. Errors: those of the simulation, Cancelled.
+Result<PlacementFigures> figuresOf(const PlacementFigures::DocumentPtr &document, Progress &progress);
+/// The same with roles elsewhere.
+Result<PlacementFigures> figuresOf(const PlacementFigures::DocumentPtr &document, const gnn::Placement &machineOf,
+                                   Progress &progress);
 
-/// The seconds of one iteration with one role elsewhere, or why it cannot go there.
+/// The seconds of one iteration with one role elsewhere, or why it cannot go there. @p figures: of the plan's roles as
+/// it has them.
 Result<double> secondsWith(const PlacementFigures &figures, std::size_t role, std::int32_t machine);
 
 /// What one role sends another one on another machine. Means of an iteration.

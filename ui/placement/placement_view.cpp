@@ -97,19 +97,29 @@ PlacementView::PlacementView(StudioState *state, QWidget *parent)
 void PlacementView::refresh()
 {
     m_document = this->state()->document();
-    m_figures = nullptr;
-    QString problem;
-    if (m_document && m_document->plan.job) {
-        auto figures = figuresOf(m_document->plan, m_document->subject);
-        if (figures)
-            m_figures = std::make_shared<const PlacementFigures>(*std::move(figures));
-        else
-            problem = qt(figures.error().message);
-    }
+    m_pointFigures.abandon();
     if (m_searched != m_document) {
         m_run = nullptr;
         m_search->setRun(nullptr);
     }
+    if (m_document && m_document->plan.job) {
+        m_board->setEditable(isCurrent());
+        return m_planFigures.ask(m_document, std::nullopt, [this](auto figures) { takeFigures(std::move(figures)); });
+    }
+    m_planFigures.abandon();
+    m_figures = nullptr;
+    showDocument(tr("No roles to place."));
+}
+
+void PlacementView::takeFigures(Result<PlacementFigures> figures)
+{
+    m_figures = figures ? std::make_shared<const PlacementFigures>(*std::move(figures)) : nullptr;
+    showDocument(figures ? QString() : qt(figures.error().message));
+}
+
+/// @p problem: why there are no figures.
+void PlacementView::showDocument(const QString &problem)
+{
     m_search->setPossible(m_figures != nullptr);
     m_policy->setEnabled(m_figures != nullptr);
     m_prefetch->setEnabled(m_figures != nullptr);
@@ -121,7 +131,7 @@ void PlacementView::refresh()
     }
     showFigures(m_figures, QString());
     if (!m_figures)
-        m_summary->setText(problem.isEmpty() ? tr("No roles to place.") : problem);
+        m_summary->setText(problem);
     for (WhenSeen *seen : {m_trafficSeen, m_policiesSeen, m_connectionsSeen, m_partsSeen})
         seen->ask();
 }
@@ -129,7 +139,7 @@ void PlacementView::refresh()
 void PlacementView::showFigures(const std::shared_ptr<const PlacementFigures> &figures, const QString &before)
 {
     m_board->setFigures(figures);
-    m_board->setEditable(figures == m_figures);
+    m_board->setEditable(figures == m_figures && isCurrent());
     if (!figures)
         return;
     m_summary->setText(tr("%1%2 an iteration; %3; at most %4 connections share a direction")
@@ -229,7 +239,7 @@ void PlacementView::refreshParts()
 
 void PlacementView::moveRole(int role, int machine)
 {
-    if (!m_figures)
+    if (!isCurrent())
         return;
     const auto &figures = *m_figures;
     const auto which = static_cast<std::size_t>(role);
@@ -247,14 +257,14 @@ void PlacementView::moveRole(int role, int machine)
 void PlacementView::choosePolicy()
 {
     const gnn::TransferPolicy policy = gnn::kTransferPolicies[static_cast<std::size_t>(m_policy->currentIndex())];
-    if (m_figures && policy != m_figures->policy)
+    if (m_document && m_document->plan.job && policy != m_document->plan.job->transfers)
         this->state()->editPlan(tr("transfers"), [policy](plan::Plan &plan) { plan.job->transfers = policy; });
 }
 
 void PlacementView::choosePrefetch()
 {
     const int prefetch = m_prefetch->value();
-    if (m_figures && prefetch != m_figures->job.prefetch)
+    if (m_document && m_document->plan.job && prefetch != m_document->plan.job->prefetch)
         this->state()->editPlan(tr("prefetch"), [prefetch](plan::Plan &plan) { plan.job->prefetch = prefetch; });
 }
 
@@ -264,15 +274,15 @@ void PlacementView::searchOrStop()
 {
     if (m_job.running())
         return m_job.cancel();
-    if (!m_figures)
+    if (!m_document || !m_document->plan.job)
         return;
     planners::gnn::SearchOptions options;
-    options.explore.policy = m_figures->policy;
+    options.explore.policy = m_document->plan.job->transfers;
     options.explore.proposals = m_search->proposals()->value();
     options.explore.seed = static_cast<std::uint64_t>(m_search->seed()->value());
     m_job.start(tr("Searching a placement"),
-                [this, figures = m_figures, document = m_document, options](Progress &progress) -> Job::Completion {
-                    auto run = runSearch(figures->job, options, progress);
+                [this, document = m_document, options](Progress &progress) -> Job::Completion {
+                    auto run = runSearch(*document, options, progress);
                     return [this, document, run = std::move(run)]() mutable {
                         if (!run)
                             return this->state()->say(MessageLevel::Error, qt(run.error().message));
@@ -285,22 +295,27 @@ void PlacementView::searchOrStop()
                 });
 }
 
-/// The placement of a point of the search on the board; -1: the plan's.
+/// The placement of a point of the search on the board, once its figures are there; -1: the plan's.
 void PlacementView::showPoint(int point)
 {
     const bool searching = m_tabs->currentWidget() == m_search;
-    if (!m_run || !m_figures || !searching || point < 0)
+    m_pointFigures.abandon();
+    if (!m_run || !isCurrent() || !searching || point < 0)
         return showFigures(m_figures, QString());
     const SearchPoint &shown = m_run->points[static_cast<std::size_t>(point)];
     if (shown.machineOf == m_figures->machineOf)
         return showFigures(m_figures, QString());
-    showFigures(std::make_shared<const PlacementFigures>(figuresOf(m_figures->job, shown.machineOf, m_figures->policy)),
-                tr("Shown, not taken: "));
+    m_board->setEditable(false);
+    m_pointFigures.ask(m_document, shown.machineOf, [this](Result<PlacementFigures> figures) {
+        if (!figures)
+            return this->state()->say(MessageLevel::Error, qt(figures.error().message));
+        showFigures(std::make_shared<const PlacementFigures>(*std::move(figures)), tr("Shown, not taken: "));
+    });
 }
 
 void PlacementView::takePoint(int point)
 {
-    if (!m_run || !m_figures || point < 0 || static_cast<std::size_t>(point) >= m_run->points.size())
+    if (!m_run || point < 0 || static_cast<std::size_t>(point) >= m_run->points.size())
         return;
     const gnn::Placement &machineOf = m_run->points[static_cast<std::size_t>(point)].machineOf;
     const cluster::Cluster &cluster = *m_document->subject.cluster;

@@ -9,6 +9,7 @@
 
 #include "ui/state/job.h"
 #include "ui/widgets/view.h"
+#include "ui/placement/figures_job.h"
 #include "ui/placement/machine_board.h"
 #include "ui/placement/search_panel.h"
 #include "ui/placement/traffic_matrix.h"
@@ -37,12 +38,17 @@ public:
     [[nodiscard]] QTabWidget *tabs() { return m_tabs; }
     [[nodiscard]] QString summary() const { return m_summary->text(); }
     [[nodiscard]] const std::shared_ptr<const PlacementFigures> &figures() const { return m_figures; }
+    /// Whether figures are those of the shown document, not of the one before.
+    [[nodiscard]] bool isCurrent() const { return m_figures && m_figures->document == m_document; }
+    [[nodiscard]] bool computes() const { return m_planFigures.running() || m_pointFigures.running(); }
 
 protected:
     void resizeEvent(QResizeEvent *event) override;
 
 private:
     void refresh();
+    void takeFigures(Result<PlacementFigures> figures);
+    void showDocument(const QString &problem);
     void refreshTraffic();
     void refreshPolicies();
     void refreshConnections();
@@ -70,11 +76,13 @@ private:
     WhenSeen *m_policiesSeen;
     WhenSeen *m_connectionsSeen;
     WhenSeen *m_partsSeen;
-    StudioState::DocumentPtr m_document; ///< that the figures are of
-    std::shared_ptr<const PlacementFigures> m_figures;
+    StudioState::DocumentPtr m_document;
+    std::shared_ptr<const PlacementFigures> m_figures; ///< until those of m_document are there, of the one before
     std::shared_ptr<const SearchRun> m_run;
     StudioState::DocumentPtr m_searched; ///< that m_run is of
-    Job m_job;                           ///< last: its thread ends before what it posts to
+    FiguresJob m_planFigures;
+    FiguresJob m_pointFigures; ///< of a search
+    Job m_job;                 ///< last, as the two before: their threads end before what they post to
 };
 
 } // namespace planloom::ui

@@ -28,8 +28,9 @@ SearchPanel::SearchPanel(QWidget *parent)
       m_take(new QPushButton(tr("Take it"), this)),
       m_chart(new PlainChart(tr("Search of placements"), tr("point"), tr("s"), this))
 {
-    m_proposals->setRange(1, 1'000'000);
-    m_proposals->setValue(1000);
+    m_proposals->setRange(0, 1'000'000);
+    m_proposals->setSpecialValueText(tr("some 10 s at most")); // planners::gnn::defaultProposals()
+    m_proposals->setValue(0);
     m_proposals->setAccessibleName(tr("Proposals"));
     m_proposals->setPrefix(tr("proposals "));
     m_seed->setRange(0, 1'000'000);
@@ -126,14 +127,8 @@ void SearchPanel::setRun(std::shared_ptr<const SearchRun> run)
                       (most + (most - least) * 0.1) * unit.factor);
     const auto last = static_cast<int>(m_run->points.size()) - 1;
     m_slider->setRange(0, last);
-    int bestAt = 0;
-    for (int i = 0; i <= last; ++i) {
-        if (m_run->points[static_cast<std::size_t>(i)].seconds
-            < m_run->points[static_cast<std::size_t>(bestAt)].seconds)
-            bestAt = i;
-    }
-    m_slider->setValue(bestAt);
-    showPoint(bestAt);
+    m_slider->setValue(static_cast<int>(m_run->fastest));
+    showPoint(static_cast<int>(m_run->fastest));
 }
 
 void SearchPanel::showPoint(int point)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/placement/search_run.h"
 
+#include "planners/gnn/placed_plan.h"
+
 #include <algorithm>
 
 namespace planloom::ui {
@@ -43,8 +45,15 @@ private:
 
 } // namespace
 
-Result<SearchRun> runSearch(const gnn::Job &job, const planners::gnn::SearchOptions &options, Progress &progress)
+Result<SearchRun> runSearch(const plan::Document &document, const planners::gnn::SearchOptions &options,
+                            Progress &progress)
 {
+    gnn::Placement present;
+    const auto made =
+        planners::gnn::searchJobOf(document.plan, document.subject, planners::gnn::slotsOfPlan(document.plan), present);
+    if (!made)
+        return made.error();
+    const gnn::Job &job = *made;
     const auto found = planners::gnn::searchPlacement(job, options, progress);
     if (!found)
         return found.error();
@@ -81,6 +90,17 @@ Result<SearchRun> runSearch(const gnn::Job &job, const planners::gnn::SearchOpti
     run.seconds = found->seconds;
     run.bound = evaluation.bounds(run.best).lower();
     run.complete = found->complete();
+    const auto fastest = planners::gnn::fastestOf(*found, document.plan, document.subject);
+    if (!fastest)
+        return fastest.error();
+    const auto sameAs = [&](const SearchPoint &point) { return point.machineOf == *fastest; };
+    auto point = std::ranges::find_if(run.points, sameAs);
+    if (point == run.points.end()) {
+        walk.from(*fastest);
+        walk.note(0, evaluation.seconds(*fastest), "the fastest in the simulator");
+        point = run.points.end() - 1;
+    }
+    run.fastest = static_cast<std::size_t>(point - run.points.begin());
     return run;
 }
 

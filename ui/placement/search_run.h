@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/base/progress.h"
+#include "engine/plan/plan.h"
 #include "planners/gnn/search.h"
 
 #include <cstdint>
@@ -22,6 +23,7 @@ struct SearchPoint {
 /// A search with its points in order and what no placement can take less than.
 struct SearchRun {
     std::vector<SearchPoint> points;
+    std::size_t fastest = 0; ///< the point whose plan has the shortest iteration in the simulator
     gnn::Placement best;
     double seconds = 0;
     double bound = 0; ///< of the best placement
@@ -29,7 +31,9 @@ struct SearchRun {
     bool complete = true;
 };
 
-/// Any thread. Errors: those of planners::gnn::searchPlacement().
-Result<SearchRun> runSearch(const gnn::Job &job, const planners::gnn::SearchOptions &options, Progress &progress);
+/// A search for the roles of @p document, which must have a job. Any thread. Errors: those of
+/// planners::gnn::searchJobOf() and planners::gnn::searchPlacement().
+Result<SearchRun> runSearch(const plan::Document &document, const planners::gnn::SearchOptions &options,
+                            Progress &progress);
 
 } // namespace planloom::ui

@@ -142,18 +142,26 @@ void AdmmControls::setWorkers(int count)
     if (m_refreshing || !applies())
         return;
     const auto cluster = m_state->document()->subject.cluster;
-    if (static_cast<std::size_t>(count) > cluster->devices().size()) {
+    const int ranges = m_state->document()->plan.admm->timeRanges; // a device each
+    if (static_cast<std::size_t>(count) * static_cast<std::size_t>(ranges) > cluster->devices().size()) {
         m_state->say(
             MessageLevel::Error,
-            tr("%1 workers do not fit the %2 devices of the cluster").arg(count).arg(cluster->devices().size()));
+            ranges == 1
+                ? tr("%1 workers do not fit the %2 devices of the cluster").arg(count).arg(cluster->devices().size())
+                : tr("%1 workers with %2 ranges of steps do not fit the %3 devices of the cluster")
+                      .arg(count)
+                      .arg(ranges)
+                      .arg(cluster->devices().size()));
         return refresh();
     }
     const bool edited = m_state->editPlan(tr("%1 workers").arg(count), [&](plan::Plan &plan) {
         plan::Stage &stage = plan.stages.front();
         stage.devices.clear();
         stage.replicaShares.clear();
-        for (int device = 0; device < count; ++device)
+        for (int device = 0; device < count * ranges; ++device)
             stage.devices.push_back(cluster->devices()[static_cast<std::size_t>(device)].id);
+        if (ranges > 1)
+            stage.mesh.front() = count;
     });
     if (!edited)
         refresh();
