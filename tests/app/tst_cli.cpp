@@ -312,8 +312,8 @@ private Q_SLOTS:
             << QStringList{"inspect", "bad.pltrace"} << 2 << QStringList{"bad.pltrace"};
         QTest::newRow("inspect a workspace that is none")
             << QStringList{"inspect", "bad.planloom"} << 2 << QStringList{"bad.planloom", "workspace"};
-        QTest::newRow("inspect a trace of Chrome's")
-            << QStringList{"inspect", "chrome.json"} << 2 << QStringList{"chrome.json", "trace in Chrome's format"};
+        QTest::newRow("inspect a trace of Chrome's without events")
+            << QStringList{"inspect", "chrome.json"} << 2 << QStringList{"chrome.json", "no events of a trace"};
         QTest::newRow("compare with nothing")
             << QStringList{"compare", "nano.plan.json", "none"} << 2 << QStringList{"none"};
         QTest::newRow("unknown format") << QStringList{"export", "nano.plan.json", "--to", "gif", "-o", "x.gif"} << 2
