@@ -48,7 +48,7 @@ PlanControls::PlanControls(StudioState *state, QWidget *parent)
         m_optimizer->addItem(qt(rule.title));
         m_optimizer->setItemData(m_optimizer->count() - 1, qt(rule.about), Qt::ToolTipRole);
     }
-    m_learningRate->setFixedWidth(m_learningRate->fontMetrics().horizontalAdvance(QStringLiteral("0.00000000")) + 16);
+    m_learningRate->setMaximumWidth(100);
     undoWhenCommitted(m_learningRate);
     add(tr("Batch"), m_batch, tr("Samples of one iteration, over all replicas"));
     add(tr("Micro-batches"), m_microBatches, tr("Number of parts that the batch is split into"));
