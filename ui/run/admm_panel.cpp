@@ -87,6 +87,7 @@ AdmmPanel::AdmmPanel(QWidget *parent)
     auto *all = new QVBoxLayout(this);
     all->setContentsMargins(0, 2, 0, 2);
     all->addLayout(m_parts, 1);
+    setMinimumSize(240, 120); // side by side, charts ask for more than a narrow window has
     all->addLayout(bottom);
     applyColors();
     connect(m_compare, &QPushButton::clicked, this, [this] {
