@@ -612,14 +612,10 @@ void RankExecutor::finish(Unit unit)
         stepsAgreed();
 }
 
-/// Ranks that share a core take turns at every operator then, not at the end of a time slice of milliseconds: messages
-/// of a ring go on only while both ends run.
 void RankExecutor::betweenOperators()
 {
-    if (m_running.empty())
-        return;
-    poll();
-    sched_yield();
+    if (!m_running.empty())
+        poll();
 }
 
 Status RankExecutor::waitWhileIdle()
