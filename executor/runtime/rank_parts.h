@@ -3,6 +3,7 @@
 
 #include "engine/program/program.h"
 #include "executor/comm/communicator.h"
+#include "executor/runtime/clock.h"
 #include "executor/runtime/stage_replica.h"
 #include "executor/runtime/version_link.h"
 
@@ -25,8 +26,12 @@ struct RankParts {
     Arena arena = {};
     UpdateNorms norms = {};
     std::vector<StageReplica> stages = {}; ///< as in Rank::bodies
+    std::int64_t origin = 0; ///< of the trace, on this process's clock
     /// Per lane; nullptr: the lane has no task. Destroyed first: what is under way in them ends, which uses the rest.
     std::vector<std::unique_ptr<device::Queue>> queues = {};
+
+    /// Nanoseconds since the common origin.
+    [[nodiscard]] std::int64_t now() const { return monotonicNanoseconds() - origin; }
 
     /// Makes queues and arena. Errors: those of the device.
     Status prepare();
