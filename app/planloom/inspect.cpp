@@ -5,7 +5,7 @@
 #include "engine/base/files.h"
 #include "engine/cluster/cores.h"
 #include "engine/cost/transformer.h"
-#include "engine/graph/loss.h"
+#include "engine/graph/gradients/loss.h"
 #include "engine/graph/operators/operators.h"
 #include "engine/import/import.h"
 #include "engine/import/loss/choice.h"

@@ -2,7 +2,7 @@
 #include "app/planloom/sources.h"
 
 #include "engine/base/files.h"
-#include "engine/graph/loss.h"
+#include "engine/graph/gradients/loss.h"
 #include "executor/data/data_set.h"
 
 #include <algorithm>

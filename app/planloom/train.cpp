@@ -6,7 +6,7 @@
 #include "engine/base/files.h"
 #include "engine/compile/compile.h"
 #include "engine/export/decisions.h"
-#include "engine/graph/loss.h"
+#include "engine/graph/gradients/loss.h"
 #include "engine/run/summary.h"
 #include "executor/agent/client.h"
 #include "executor/runtime/parameter_server.h"

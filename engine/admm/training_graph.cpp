@@ -4,7 +4,7 @@
 #include "engine/admm/block_graphs.h"
 #include "engine/admm/message.h"
 #include "engine/admm/pattern.h"
-#include "engine/graph/rewrite/rewrite.h"
+#include "engine/graph/gradients/stash.h"
 
 #include <fmt/format.h>
 

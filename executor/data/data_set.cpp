@@ -2,7 +2,7 @@
 #include "executor/data/data_set.h"
 
 #include "engine/base/files.h"
-#include "engine/graph/loss.h"
+#include "engine/graph/gradients/loss.h"
 #include "executor/data/graph_folder.h"
 #include "executor/data/readers.h"
 

@@ -16,7 +16,8 @@ of the other:
     comm      may include cost/collectives.h (what collectives send: the planner and the transport must agree)
     import    may include graph, weights, cluster, cost, plan, gnn  (what it reads foreign formats into)
     export    may include graph, plan, program, trace (what it writes)
-A folder may include what the folders that it may include may, and itself.
+A folder may include what the folders that it may include may, and itself. Subfolders of one floor have a table of their
+own (INNER).
 """
 import re
 import sys
@@ -79,6 +80,45 @@ FLOORS |= {
 # Tests mirror the tree and may look at everything.
 FREE = ("tests",)
 
+# Within a folder of the table that has subfolders: what each of them may include of the others; "" is what lies in the
+# folder itself. Headers stand here by name where the rest of their subfolder may not be included.
+INNER = {
+    "engine/graph": {
+        # The value checks itself against the registry: the builder infers shapes, the reader looks types up.
+        "": ["operators/traits.h", "operators/operators.h"],
+        "operators": [""],
+        "gradients": ["operators"],
+        "rewrite": ["gradients"],
+        "zoo": [""],
+    },
+    "engine/dispatch": {
+        "": ["policies/policies.h"], # the list of policies, which are looked up by name
+        "policies": [""],
+    },
+    "engine/import": {
+        # import.h declares all readers, import.cpp chooses one by the file's name.
+        "": ["loss", "model"],
+        "cluster": ["import.h"],
+        "graphs": [],
+        "loss": ["import.h"],
+        "model": ["import.h"],
+        "onnx": ["import.h", "loss", "patterns"],
+        "patterns": [],
+        "setup": [],
+        "trace": [],
+    },
+    "engine/update": {"": [], "rules": [""]},
+    "executor/device": {
+        "": [],
+        "cpu": [""],
+        "cpu/kernels": ["cpu"],
+        "plugin": ["cpu"], # operators that a plug-in has not run on the processor
+        "cuda": ["plugin", "cuda/kernels"],
+        "cuda/kernels": [""],
+        "cuda/library": ["cuda", "cuda/kernels"],
+    },
+}
+
 # Headers of libraries that have one home: (what, pattern, folders that may include it).
 HOMES = [
     ("Qt", re.compile(r"(Qt?[A-Z]\w*|Qt\w*/.+|q[a-z]+\.h|moc_.+)$"), ("ui", "app/studio", "tests")),
@@ -124,6 +164,33 @@ def folder_of(path):
     return None
 
 
+def inner_folder(floor, path):
+    """The folder of a path within its floor, "" for the floor itself."""
+    return "/".join(path[len(floor) + 1 :].split("/")[:-1])
+
+
+def inner_closure(table, folder, seen=None):
+    seen = set() if seen is None else seen
+    if folder not in seen:
+        seen.add(folder)
+        for below in table.get(folder, []):
+            inner_closure(table, below, seen)
+    return seen
+
+
+def check_inner_edge(floor, path, included):
+    """What is wrong with an edge between the subfolders of one floor, or None."""
+    here, there = inner_folder(floor, path), inner_folder(floor, included)
+    table = INNER.get(floor, {"": []})
+    for folder in (here, there):
+        if folder not in table:
+            return f"{floor}/{folder} is not in the table of subfolders (INNER)"
+    allowed = inner_closure(table, here)
+    if here == there or there in allowed or included[len(floor) + 1 :] in allowed:
+        return None
+    return f"{floor}/{here} may not include {included[len(floor) + 1 :]}".replace("/ may", " may")
+
+
 def licence_of(path):
     return "GPL-3.0-or-later" if path.startswith(("ui/", "app/studio/", "tests/ui/")) else "Apache-2.0"
 
@@ -138,6 +205,8 @@ def check_edge(path, included):
         return "only tests include tests"
     if there is None:
         return None
+    if there == here:
+        return check_inner_edge(here, path, included)
     allowed = closure(here)
     if included in allowed or there in allowed:
         return None
@@ -215,6 +284,14 @@ CASES = [
     ("engine/graph/a.cpp", APACHE + '#include "engine/base/result.h"\n', ""),
     ("engine/graph/a.cpp", APACHE + '#include "engine/plan/plan.h"\n', "engine/graph may not include engine/plan"),
     ("engine/base/a.cpp", APACHE + '#include "engine/graph/graph.h"\n', "engine/base may not include engine/graph"),
+    ("engine/graph/rewrite/a.cpp", APACHE + '#include "engine/graph/gradients/a.h"\n', ""),
+    ("engine/graph/gradients/a.cpp", APACHE + '#include "engine/graph/rewrite/a.h"\n', "engine/graph/gradients may not include rewrite/a.h"),
+    ("engine/graph/a.cpp", APACHE + '#include "engine/graph/operators/operators.h"\n', ""),
+    ("engine/graph/a.cpp", APACHE + '#include "engine/graph/operators/families.h"\n', "engine/graph may not include operators/families.h"),
+    ("engine/graph/new/a.cpp", APACHE + '#include "engine/graph/graph.h"\n', "engine/graph/new is not in the table"),
+    ("engine/plan/new/a.cpp", APACHE + '#include "engine/plan/plan.h"\n', "engine/plan/new is not in the table"),
+    ("executor/device/a.cpp", APACHE + '#include "executor/device/cpu/a.h"\n', "executor/device may not include cpu/a.h"),
+    ("executor/device/cpu/kernels/a.cpp", APACHE + '#include "executor/device/kernel.h"\n', ""),
     ("engine/cluster/a.cpp", APACHE + '#include "engine/graph/graph.h"\n', "may not include engine/graph"),
     ("engine/cost/a.cpp", APACHE + '#include "engine/plan/plan.h"\n', "may not include engine/plan"),
     ("engine/plan/a.cpp", APACHE + '#include "engine/cost/cost.h"\n', ""),
@@ -281,6 +358,12 @@ def self_test():
             if folder in closure(below):
                 wrong += 1
                 print(f"self-test: the table has a cycle: {folder} and {below}")
+    for floor, table in INNER.items():
+        for folder in table:
+            for below in table[folder]:
+                if folder in inner_closure(table, below):
+                    wrong += 1
+                    print(f"self-test: the table of {floor} has a cycle: {folder} and {below}")
     print(f"house: {len(CASES)} cases, {wrong} wrong")
     return wrong == 0
 

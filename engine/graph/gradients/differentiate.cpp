@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/graph/gradients/differentiate.h"
-#include "engine/graph/gradients/backward.h"
+
+#include "engine/graph/gradients/stash.h"
+#include "engine/graph/operators/backward.h"
 #include "engine/graph/operators/operators.h"
-#include "engine/graph/rewrite/rewrite.h"
 
 #include <algorithm>
 #include <set>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/graph/gradients/backward.h"
+#include "engine/graph/operators/backward.h"
 #include "engine/graph/operators/operators.h"
 
 #include <string>

@@ -60,7 +60,4 @@ private:
     int m_fresh = 0;
 };
 
-/// Activations made by forward operators and read by backward ones.
-std::vector<TensorId> findStash(const Graph &graph, std::size_t forwardOps);
-
 } // namespace planloom::graph

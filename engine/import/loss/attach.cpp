@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/import/loss/attach.h"
 
-#include "engine/graph/loss.h"
+#include "engine/graph/gradients/loss.h"
 #include "engine/graph/operators/operators.h"
 #include "engine/import/loss/infer.h"
 

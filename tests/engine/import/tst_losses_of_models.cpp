@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which loss a model is trained with: by what it ends in, by choice, by what the file computes.
-#include "engine/graph/loss.h"
+#include "engine/graph/gradients/loss.h"
 #include "engine/import/import.h"
 #include "engine/import/loss/attach.h"
 #include "engine/import/loss/choice.h"

@@ -2,7 +2,7 @@
 // Losses of all kinds on real data: what PyTorch 1.13 saw (tests/golden/losses/export.py), on one rank and on several.
 #include "engine/base/files.h"
 #include "engine/compile/compile.h"
-#include "engine/graph/loss.h"
+#include "engine/graph/gradients/loss.h"
 #include "engine/import/import.h"
 #include "tests/executor/runtime/one_rank.h"
 #include "tests/executor/runtime/tiny_training.h"

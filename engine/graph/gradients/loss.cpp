@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/graph/loss.h"
+#include "engine/graph/gradients/loss.h"
 
 #include "engine/graph/gradients/differentiate.h"
 #include "engine/graph/operators/operators.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/graph/gradients/backward.h"
+#include "engine/graph/operators/backward.h"
 
 #include "engine/graph/operators/operators.h"
 
