@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/admm/sample_gradients.h"
 
-#include "engine/admm/measures.h"
+#include "engine/admm/gradients.h"
 
 #include <algorithm>
 

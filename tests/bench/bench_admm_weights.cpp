@@ -2,8 +2,8 @@
 // How training depends on the first recurrent weights' size, ADMM against SGD and Adam, in double precision:
 // bench_admm_weights DIGITS.csv.gz. Accuracy on the training and on the held-out samples after 60 iterations, for first
 // weights W of 0.1, 1, 3 and 10 times their usual size; the best of a few rates for SGD and Adam.
-#include "engine/admm/measures.h"
 #include "tests/engine/admm/digits.h"
+#include "tests/engine/admm/measures.h"
 
 #include <algorithm>
 #include <cstdio>

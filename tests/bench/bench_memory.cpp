@@ -13,13 +13,13 @@
 #include "engine/compile/compile.h"
 #include "engine/graph/zoo/zoo.h"
 #include "engine/import/import.h"
-#include "engine/memory/optimum.h"
 #include "engine/plan/plan_json.h"
 #include "engine/simulate/simulate.h"
 #include "planners/common/memory_policy.h"
 #include "planners/registry.h"
 #include "tests/bench/planloom_command.h"
 #include "tests/gpu/small_images.h"
+#include "tests/engine/memory/optimum.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

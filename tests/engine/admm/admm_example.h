@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/admm/asynchronous.h"
-#include "engine/admm/measures.h"
+#include "tests/engine/admm/asynchronous.h"
+#include "tests/engine/admm/measures.h"
 
 #include <cmath>
 

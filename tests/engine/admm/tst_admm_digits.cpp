@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/engine/admm/digits.h"
-
-#include "engine/admm/asynchronous.h"
-#include "engine/admm/measures.h"
+#include "tests/engine/admm/asynchronous.h"
+#include "tests/engine/admm/measures.h"
 
 #include <QTest>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of tables: which ones are sent when, worked by hand; their number on Zipf's law; what strategies cost.
 #include "engine/cost/collectives.h"
-#include "engine/cost/sparse_costs.h"
 #include "engine/cost/sparse_rows.h"
+#include "tests/engine/cost/sparse_costs.h"
 
 #include <QFile>
 #include <QTest>

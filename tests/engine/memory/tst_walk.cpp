@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/memory/block_pool.h"
-#include "engine/memory/optimum.h"
 #include "engine/memory/walk.h"
+#include "tests/engine/memory/optimum.h"
 
 #include <QTest>
 

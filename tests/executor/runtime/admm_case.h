@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/admm/measures.h"
 #include "executor/device/kernel.h"
 #include "executor/runtime/training_fixture.h"
+#include "tests/engine/admm/measures.h"
 
 #include <QtGlobal>
 

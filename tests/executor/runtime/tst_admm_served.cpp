@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans that train by ADMM with a parameter server: against the specification in double precision with the arrivals
 // that were recorded, repeated bit for bit, with pauses, and with a worker that dies.
-#include "engine/admm/asynchronous.h"
-#include "engine/admm/measures.h"
 #include "engine/admm/message.h"
 #include "engine/base/files.h"
 #include "engine/compile/compile.h"
@@ -12,6 +10,8 @@
 #include "executor/runtime/trainer_communicator.h"
 #include "executor/runtime/training_fixture.h"
 #include "executor/runtime/version_server.h"
+#include "tests/engine/admm/asynchronous.h"
+#include "tests/engine/admm/measures.h"
 
 #include <QTemporaryDir>
 #include <QTest>

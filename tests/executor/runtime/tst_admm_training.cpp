@@ -4,9 +4,9 @@
 #include "engine/compile/compile.h"
 #include "engine/plan/plan_json.h"
 #include "engine/plan/validate.h"
-#include "engine/admm/synchronous.h"
 #include "engine/admm/updates.h"
 #include "executor/runtime/admm_case.h"
+#include "tests/engine/admm/synchronous.h"
 
 #include <QTest>
 

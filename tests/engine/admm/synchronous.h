@@ -1,22 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/admm/synchronous.h"
+#pragma once
+
+#include "engine/admm/sums.h"
 
 #include <fmt/format.h>
 
 #include <array>
+#include <functional>
+#include <string>
 
 namespace planloom::admm {
-namespace {
 
-void tell(const AfterUpdate &after, const std::string &block)
+/// A training in progress. Samples are split over the workers; with one of them this is the algorithm without
+/// parallelism.
+struct Training {
+    Method method;
+    Parameters parameters;
+    std::vector<Worker> workers;
+
+    /// Splits the samples into @p workers runs of nearly equal length. Errors: as Method::of(); BadInput, fewer samples
+    /// than workers.
+    static Result<Training> of(const Settings &settings, const Parameters &parameters, const Samples &samples,
+                               int workers);
+};
+
+/// Told the block after each update: "o", "c", "V", "h3" (of step 3, from 1), "a3", "b", "W", "U", "VC", "UWB",
+/// "duals".
+using AfterUpdate = std::function<void(const std::string &block)>;
+
+/// One iteration: restart, backward, forward, duals. SP-ADMMiRNN where there are several workers: all sums are
+/// exchanged, three times in the exact form, ten times in the linearised one. Error: BadInput, a system without a
+/// Cholesky factor.
+inline Status iterate(Training &training, const AfterUpdate &after = {});
+
+/// The parts of an iteration that lie between two exchanges; what an asynchronous worker does.
+inline Status sweepBackward(Worker &worker, const Parameters &parameters, const Method &method,
+                            const AfterUpdate &after = {});
+inline Status sweepForward(Worker &worker, const Parameters &parameters, const Method &method,
+                           const AfterUpdate &after = {});
+
+namespace synchronous {
+
+inline void tell(const AfterUpdate &after, const std::string &block)
 {
     if (after)
         after(block);
 }
 
-std::string blockName(char letter, int step) { return fmt::format("{}{}", letter, step + 1); }
+inline std::string blockName(char letter, int step) { return fmt::format("{}{}", letter, step + 1); }
 
-void outputs(Training &training, const AfterUpdate &after)
+inline void outputs(Training &training, const AfterUpdate &after)
 {
     for (Worker &worker : training.workers)
         updateOutput(worker, training.parameters, training.method);
@@ -33,8 +66,8 @@ auto summed(const std::vector<Worker> &workers, Add &&of)
 }
 
 /// One shared block after another, each with the others' new values.
-void stepShared(Training &training, std::initializer_list<std::pair<Shared, const char *>> blocks,
-                const AfterUpdate &after)
+inline void stepShared(Training &training, std::initializer_list<std::pair<Shared, const char *>> blocks,
+                       const AfterUpdate &after)
 {
     for (const auto &[block, name] : blocks) {
         const Step step = summed(training.workers, [&, each = block](const Worker &worker) {
@@ -45,7 +78,7 @@ void stepShared(Training &training, std::initializer_list<std::pair<Shared, cons
     }
 }
 
-Status solveOut(Training &training, const AfterUpdate &after)
+inline Status solveOut(Training &training, const AfterUpdate &after)
 {
     const Sums sums = summed(training.workers, [&](const Worker &worker) { return sumsOut(worker, training.method); });
     Settings settings = training.method.settings;
@@ -58,7 +91,7 @@ Status solveOut(Training &training, const AfterUpdate &after)
     return {};
 }
 
-Status solveIn(Training &training, const AfterUpdate &after)
+inline Status solveIn(Training &training, const AfterUpdate &after)
 {
     const Sums sums = summed(training.workers, [&](const Worker &worker) { return sumsIn(worker, training.method); });
     Settings settings = training.method.settings;
@@ -73,7 +106,7 @@ Status solveIn(Training &training, const AfterUpdate &after)
 
 using Sweep = Status (*)(Worker &, const Parameters &, const Method &, const AfterUpdate &);
 
-Status sweepAll(Training &training, Sweep sweep, const AfterUpdate &after)
+inline Status sweepAll(Training &training, Sweep sweep, const AfterUpdate &after)
 {
     // Updates are told when all workers have made them: with several, at the end.
     const bool single = training.workers.size() == 1;
@@ -86,7 +119,7 @@ Status sweepAll(Training &training, Sweep sweep, const AfterUpdate &after)
     return {};
 }
 
-Status iterateExact(Training &training, const AfterUpdate &after)
+inline Status iterateExact(Training &training, const AfterUpdate &after)
 {
     outputs(training, after);
     if (const Status done = solveOut(training, after); !done)
@@ -103,7 +136,7 @@ Status iterateExact(Training &training, const AfterUpdate &after)
     return {};
 }
 
-Status iterateLinearised(Training &training, const AfterUpdate &after)
+inline Status iterateLinearised(Training &training, const AfterUpdate &after)
 {
     outputs(training, after);
     stepShared(training, {{Shared::C, "c"}, {Shared::V, "V"}}, after);
@@ -118,10 +151,10 @@ Status iterateLinearised(Training &training, const AfterUpdate &after)
     return {};
 }
 
-} // namespace
+} // namespace synchronous
 
-Result<Training> Training::of(const Settings &settings, const Parameters &parameters, const Samples &samples,
-                              int workers)
+inline Result<Training> Training::of(const Settings &settings, const Parameters &parameters, const Samples &samples,
+                                     int workers)
 {
     auto method = Method::of(settings, samples.steps());
     if (!method)
@@ -140,56 +173,59 @@ Result<Training> Training::of(const Settings &settings, const Parameters &parame
     return training;
 }
 
-Status iterate(Training &training, const AfterUpdate &after)
+inline Status iterate(Training &training, const AfterUpdate &after)
 {
     if (training.method.settings.restart)
         for (Worker &worker : training.workers)
             restart(worker, training.parameters);
     const bool exact = training.method.settings.subproblems == Subproblems::Exact;
-    if (const Status done = exact ? iterateExact(training, after) : iterateLinearised(training, after); !done)
+    if (const Status done =
+            exact ? synchronous::iterateExact(training, after) : synchronous::iterateLinearised(training, after);
+        !done)
         return done;
     for (Worker &worker : training.workers)
         updateDuals(worker, training.parameters, training.method);
-    tell(after, "duals");
+    synchronous::tell(after, "duals");
     return {};
 }
 
-Status sweepBackward(Worker &worker, const Parameters &parameters, const Method &method, const AfterUpdate &after)
+inline Status sweepBackward(Worker &worker, const Parameters &parameters, const Method &method,
+                            const AfterUpdate &after)
 {
     const int last = worker.samples.steps() - 1;
     const bool interleaved = method.settings.order == Order::Interleaved;
     for (int t = last; t >= 0; --t) {
         if (const Status done = updateHidden(worker, parameters, method, t); !done)
             return done;
-        tell(after, blockName('h', t));
+        synchronous::tell(after, synchronous::blockName('h', t));
         if (!interleaved)
             continue;
         updateInput(worker, parameters, method, t);
-        tell(after, blockName('a', t));
+        synchronous::tell(after, synchronous::blockName('a', t));
     }
     for (int t = last; !interleaved && t >= 0; --t) {
         updateInput(worker, parameters, method, t);
-        tell(after, blockName('a', t));
+        synchronous::tell(after, synchronous::blockName('a', t));
     }
     return {};
 }
 
-Status sweepForward(Worker &worker, const Parameters &parameters, const Method &method, const AfterUpdate &after)
+inline Status sweepForward(Worker &worker, const Parameters &parameters, const Method &method, const AfterUpdate &after)
 {
     const int steps = worker.samples.steps();
     const bool interleaved = method.settings.order == Order::Interleaved;
     for (int t = 0; !interleaved && t < steps; ++t) {
         updateInput(worker, parameters, method, t);
-        tell(after, blockName('a', t));
+        synchronous::tell(after, synchronous::blockName('a', t));
     }
     for (int t = 0; t < steps; ++t) {
         if (interleaved) {
             updateInput(worker, parameters, method, t);
-            tell(after, blockName('a', t));
+            synchronous::tell(after, synchronous::blockName('a', t));
         }
         if (const Status done = updateHidden(worker, parameters, method, t); !done)
             return done;
-        tell(after, blockName('h', t));
+        synchronous::tell(after, synchronous::blockName('h', t));
     }
     return {};
 }

@@ -1,11 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/admm/asynchronous.h"
+#pragma once
+
+#include "engine/admm/partial_barrier.h"
+#include "tests/engine/admm/synchronous.h"
 
 #include <fmt/format.h>
 
+#include <optional>
+#include <utility>
+#include <vector>
+
 namespace planloom::admm {
 
-Asynchronous::Asynchronous(Training training, PartialBarrier barrier)
+/// AP-ADMMiRNN, run again from the order in which workers arrived at the server. A worker's message takes the place of
+/// its last one, so that a late message harms nothing. Deterministic: equal arrivals give equal bits.
+class Asynchronous {
+public:
+    /// Workers begin with the given parameters. Errors: as Training::of(); BadInput, a barrier of more than all
+    /// workers.
+    static Result<Asynchronous> of(const Settings &settings, const Parameters &parameters, const Samples &samples,
+                                   int workers);
+
+    /// @p worker computes with the parameters that it was last given and arrives. Returns whether that made a new
+    /// version. Errors: as PartialBarrier::arrive() and solve().
+    Result<bool> arrive(int worker);
+
+    [[nodiscard]] const Parameters &parameters() const { return m_training.parameters; }
+    [[nodiscard]] int version() const { return m_version; }
+    /// The workers that the newest version was given to; they compute with it.
+    [[nodiscard]] const std::vector<int> &answered() const { return m_answered; }
+    [[nodiscard]] const PartialBarrier &barrier() const { return m_barrier; }
+
+private:
+    struct Message {
+        Sums in, out;
+    };
+    Asynchronous(Training training, PartialBarrier barrier);
+    Result<Message> work(int worker);
+    Status solveVersion();
+
+    Training m_training;
+    PartialBarrier m_barrier;
+    std::vector<Parameters> m_pulled;            ///< by worker
+    std::vector<std::optional<Message>> m_slots; ///< by worker: its last message
+    std::vector<int> m_answered;
+    int m_version = 0;
+};
+
+inline Asynchronous::Asynchronous(Training training, PartialBarrier barrier)
     : m_training(std::move(training)),
       m_barrier(std::move(barrier)),
       m_pulled(m_training.workers.size(), m_training.parameters),
@@ -13,8 +55,8 @@ Asynchronous::Asynchronous(Training training, PartialBarrier barrier)
 {
 }
 
-Result<Asynchronous> Asynchronous::of(const Settings &settings, const Parameters &parameters, const Samples &samples,
-                                      int workers)
+inline Result<Asynchronous> Asynchronous::of(const Settings &settings, const Parameters &parameters,
+                                             const Samples &samples, int workers)
 {
     auto training = Training::of(settings, parameters, samples, workers);
     if (!training)
@@ -29,7 +71,7 @@ Result<Asynchronous> Asynchronous::of(const Settings &settings, const Parameters
     return Asynchronous(*std::move(training), PartialBarrier(workers, settings.barrier, settings.delay));
 }
 
-Result<Asynchronous::Message> Asynchronous::work(int worker)
+inline Result<Asynchronous::Message> Asynchronous::work(int worker)
 {
     Worker &own = m_training.workers[static_cast<std::size_t>(worker)];
     const Parameters &pulled = m_pulled[static_cast<std::size_t>(worker)];
@@ -47,7 +89,7 @@ Result<Asynchronous::Message> Asynchronous::work(int worker)
     return message;
 }
 
-Status Asynchronous::solveVersion()
+inline Status Asynchronous::solveVersion()
 {
     Message sum = *m_slots.front();
     for (std::size_t k = 1; k < m_slots.size(); ++k) {
@@ -66,7 +108,7 @@ Status Asynchronous::solveVersion()
     return {};
 }
 
-Result<bool> Asynchronous::arrive(int worker)
+inline Result<bool> Asynchronous::arrive(int worker)
 {
     if (const Status arrived = m_barrier.arrive(worker); !arrived)
         return arrived.error();

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/memory/optimum.h"
+#pragma once
 
+#include "engine/base/result.h"
 #include "engine/base/units.h"
+#include "engine/memory/walk.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +12,10 @@
 #include <vector>
 
 namespace planloom::memory {
-namespace {
+
+inline constexpr std::size_t kMostStorages = 16;
+
+namespace optimum {
 
 /// Which storages are on the device and on the host, and the next operator of the stream.
 struct State {
@@ -153,8 +158,16 @@ private:
     std::priority_queue<Entry> m_open;
 };
 
-} // namespace
+} // namespace optimum
 
-Result<double> optimalSeconds(const Stream &stream, const Limits &limits) { return Search(stream, limits).run(); }
+/// The least seconds in which @p stream can run with at most limits.budget bytes in use at any moment, by exhaustive
+/// search: what no policy with synchronous copies can beat. Without swaps it is the optimum of Jain et al., Checkmate,
+/// 2020 (§4, the integer program), for the stream's order of operators; with them copies take their time as operators
+/// do. What is dead may stay for others that run again; host copies stay. Errors: Unsupported (more than kMostStorages
+/// storages that may leave), BadInput (the budget is too small). Cost: exponential in the storages.
+inline Result<double> optimalSeconds(const Stream &stream, const Limits &limits)
+{
+    return optimum::Search(stream, limits).run();
+}
 
 } // namespace planloom::memory

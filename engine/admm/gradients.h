@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/admm/synchronous.h"
+#include "engine/admm/sums.h"
+
+#include <vector>
 
 namespace planloom::admm {
 
-/// The augmented Lagrangian with the ridge, summed over workers and samples.
-double lagrangian(const Training &training);
+/// Of the softmax of @p logits (classes x samples), summed over samples.
+double crossEntropy(const Matrix &logits, const std::vector<int> &labels);
+/// ridge / 2 * squares of u, w, v.
+double penaltyOf(const Parameters &parameters, double ridge);
 
 /// The objective of a forward pass, with its gradients by back-propagation: what the duals converge to.
 struct Gradients {
@@ -19,16 +23,5 @@ struct Gradients {
     [[nodiscard]] double largest() const;
 };
 Gradients gradientsOf(const Parameters &parameters, const Samples &samples, double ridge);
-
-/// Share of samples whose largest output is the label's.
-double accuracy(const Parameters &parameters, const Samples &samples);
-
-/// Norms of the residuals, over all workers. All of them, not the last step's alone, tell whether a training has
-/// converged.
-struct Residuals {
-    std::vector<double> input, hidden; ///< by step
-    double output = 0;
-};
-Residuals residualsOf(const Training &training);
 
 } // namespace planloom::admm
