@@ -16,7 +16,7 @@ public:
     {
     }
 
-    StraightGradients find() &&
+    AccumulatedGradients find() &&
     {
         for (const TensorId id : m_training.gradients)
             if (id.valid())
@@ -33,7 +33,7 @@ private:
             || isNamed(m_training.inputGradients, id) || count(m_training.gradients, id) != 1)
             return;
         if (canAdd(id))
-            return take(id, id, Route::Straight);
+            return take(id, id, Route::Accumulated);
         const OpId producer = tensor(id).producer;
         if (!producer.valid() || producer.index() < m_training.forwardOps)
             return;
@@ -46,7 +46,7 @@ private:
             return;
         take(id, id, Route::Idle);
         for (const TensorId term : sum.inputs)
-            take(term, id, Route::Straight);
+            take(term, id, Route::Accumulated);
     }
 
     [[nodiscard]] bool canAdd(TensorId id) const
@@ -72,11 +72,11 @@ private:
     static bool isNamed(const std::vector<TensorId> &ids, TensorId id) { return count(ids, id) > 0; }
 
     const graph::TrainingGraph &m_training;
-    StraightGradients m_found;
+    AccumulatedGradients m_found;
 };
 
 } // namespace
 
-StraightGradients straightGradients(const graph::TrainingGraph &training) { return Finder(training).find(); }
+AccumulatedGradients accumulatedGradients(const graph::TrainingGraph &training) { return Finder(training).find(); }
 
 } // namespace planloom::compile

@@ -43,7 +43,7 @@ public:
           m_gradientIn(marked(training, training.outputGradients)),
           m_gradientOut(marked(training, training.inputGradients)),
           m_stashed(marked(training, training.stash)),
-          m_unplaced(straightGradients(training).unplaced),
+          m_unplaced(accumulatedGradients(training).unplaced),
           m_pooled(pooled ? pooledRoots(training, m_aliases) : std::vector<bool>())
     {
         m_layout.forwardPlaces.resize(training.graph.tensors().size());
@@ -66,7 +66,7 @@ public:
     }
 
 private:
-    /// True for the tensors that memory is given to: others lie within those, or go straight into an accumulator.
+    /// True for the tensors that memory is given to: others lie within those, or go directly into an accumulator.
     [[nodiscard]] bool hasPlace(TensorId id) const
     {
         if (m_aliases.home(id).root != id)

@@ -40,8 +40,11 @@ HostLink linkOf(const plan::Subject &subject, const cluster::DeviceType &type)
     return link;
 }
 
-/// True if @p op changes tensors that stay from step to step while it runs forward: running statistics.
-bool tracksState(const graph::Op &op) { return op.type == "BatchNormalization" && op.integer("training_mode", 1) != 0; }
+/// True if @p op changes its input @p input, which stays from step to step, when it runs forward: running statistics.
+bool tracksState(const graph::Op &op, std::size_t input)
+{
+    return op.traits().isState(input) && op.integer("training_mode", 1) != 0;
+}
 
 /// What one micro-batch's operators read and make of the pool, the same for all micro-batches.
 class StageTemplate {
@@ -96,9 +99,10 @@ private:
             const bool makes = m_training.graph.tensor(roots[static_cast<std::size_t>(root)]).producer == op.id;
             note(makes ? made.outputs : made.inputs, root, op.id);
         }
-        for (const TensorId id : op.inputs)
-            argument(made, id,
-                     tracksState(op) && id.valid() && m_training.graph.tensor(id).role == graph::TensorRole::State);
+        for (std::size_t i = 0; i < op.inputs.size(); ++i)
+            argument(made, op.inputs[i],
+                     op.inputs[i].valid() && tracksState(op, i)
+                         && m_training.graph.tensor(op.inputs[i]).role == graph::TensorRole::State);
         for (const TensorId id : op.outputs)
             argument(made, id, id.valid() && isTransient(id));
         firstArgument.push_back(static_cast<std::int32_t>(arguments.size()));

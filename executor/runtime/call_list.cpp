@@ -35,7 +35,7 @@ public:
         : m_body(body),
           m_places(places),
           m_sized(sized),
-          m_straight(compile::straightGradients(body.training))
+          m_accumulation(compile::accumulatedGradients(body.training))
     {
     }
 
@@ -61,7 +61,7 @@ private:
         call.scored = scoredFormOf(m_body.training.graph, op);
         call.ignored = op.integer("ignore_index", -100);
         call.firstInput = here();
-        call.idle = m_straight.routes[op.id.index()] == compile::Route::Idle;
+        call.idle = m_accumulation.routes[op.id.index()] == compile::Route::Idle;
         if (const Status status = call.idle ? Status() : addPlaces(op, op.inputs); !status)
             return status;
         call.firstOutput = here();
@@ -81,9 +81,9 @@ private:
     {
         if (call.idle)
             return {};
-        if (m_straight.routes[op.id.index()] == compile::Route::Made)
+        if (m_accumulation.routes[op.id.index()] == compile::Route::Made)
             return addPlaces(op, op.outputs);
-        const TensorId gradient = m_straight.gradients[op.id.index()];
+        const TensorId gradient = m_accumulation.gradients[op.id.index()];
         const auto found = std::find_if(m_body.accumulators.begin(), m_body.accumulators.end(),
                                         [&](const Body::Accumulator &a) { return a.gradient == gradient; });
         if (found == m_body.accumulators.end()) {
@@ -121,7 +121,7 @@ private:
         const graph::TrainingGraph &training = m_body.training;
         for (const Body::Accumulator &accumulator : m_body.accumulators) {
             const graph::Tensor &gradient = training.graph.tensor(accumulator.gradient);
-            if (gradient.producer == producer && !m_straight.unplaced[gradient.id.index()])
+            if (gradient.producer == producer && !m_accumulation.unplaced[gradient.id.index()])
                 m_list.accumulations.push_back({placeOf(m_body, m_places, gradient.id, m_sized.samples),
                                                 accumulator.offset, gradient.shape.elements(1)});
         }
@@ -130,20 +130,37 @@ private:
     const Body &m_body;
     const std::vector<Placement> &m_places;
     const SizedPasses &m_sized;
-    compile::StraightGradients m_straight;
+    compile::AccumulatedGradients m_accumulation;
     CallList m_list;
 };
+
+/// A loss whose rows can be compared with labels.
+struct ScoredLoss {
+    const char *type;
+    device::ScoredRows::Form form; ///< of input 0, in float32
+};
+
+const graph::OperatorTable<ScoredLoss> &scoredLosses()
+{
+    static const graph::OperatorTable<ScoredLoss> kTable = [] {
+        graph::OperatorTable<ScoredLoss> made;
+        made.add({"SoftmaxCrossEntropyLoss", device::ScoredRows::Form::Logits});
+        made.add({"LossFromStatistics", device::ScoredRows::Form::Statistics});
+        return made;
+    }();
+    return kTable;
+}
 
 } // namespace
 
 std::optional<device::ScoredRows::Form> scoredFormOf(const graph::Graph &graph, const graph::Op &op)
 {
     using Form = device::ScoredRows::Form;
-    if (op.type == "LossFromStatistics")
-        return Form::Statistics;
-    if (op.type != "SoftmaxCrossEntropyLoss")
+    const ScoredLoss *loss = scoredLosses().find(op.type);
+    if (loss == nullptr)
         return std::nullopt;
-    return graph.tensor(op.inputs[0]).type == graph::DType::BF16 ? Form::HalfLogits : Form::Logits;
+    const bool half = loss->form == Form::Logits && graph.tensor(op.inputs[0]).type == graph::DType::BF16;
+    return half ? Form::HalfLogits : loss->form;
 }
 
 bool countsLoss(const Body &body)

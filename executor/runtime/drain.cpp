@@ -70,8 +70,8 @@ void Drain::loop(const std::stop_token &ended)
     while (!ended.stop_requested()) {
         deliver();
         m_channel.progress(m_recording.tasks() + m_delivered, m_training.load(std::memory_order_relaxed));
-        if (!m_stopWish.load(std::memory_order_relaxed) && m_channel.stopRequested())
-            m_stopWish.store(true, std::memory_order_relaxed);
+        if (!m_stopRequested.load(std::memory_order_relaxed) && m_channel.stopRequested())
+            m_stopRequested.store(true, std::memory_order_relaxed);
         if (const double seconds = m_channel.takeKernelsAsked(); seconds > 0)
             m_recording.askForKernels(seconds);
         hearOfMetrics();

@@ -39,7 +39,7 @@ public:
     /// While true the computing thread is expected to finish tasks; the channel is told, so that a hung one is
     /// noticed.
     void setTraining(bool training) { m_training.store(training, std::memory_order_relaxed); }
-    [[nodiscard]] const std::atomic<bool> &stopWish() const { return m_stopWish; }
+    [[nodiscard]] const std::atomic<bool> &stopRequested() const { return m_stopRequested; }
 
 private:
     void loop(const std::stop_token &ended);
@@ -48,7 +48,7 @@ private:
 
     Recording &m_recording;
     WorkerChannel &m_channel;
-    std::atomic<bool> m_stopWish{false};
+    std::atomic<bool> m_stopRequested{false};
     std::mutex m_mutex;
     std::condition_variable_any m_wake;
     std::condition_variable_any m_news; ///< of m_kept

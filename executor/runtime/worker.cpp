@@ -147,7 +147,7 @@ private:
         if (m_all.rank() == ranks) {
             const Status served = runVersionServer(
                 {m_document.plan, m_document.subject, m_request, m_all, m_options.runDir,
-                 [&drain](const run::StepMetrics &version) { drain.report(version); }, &drain.stopWish()});
+                 [&drain](const run::StepMetrics &version) { drain.report(version); }, &drain.stopRequested()});
             return served ? m_all.barrier(kIdle * deadline) : served;
         }
         auto workers = TrainerCommunicator::create(m_all, ranks);
@@ -313,7 +313,7 @@ private:
         }
         options.modelFolder = modelFolder(m_document.plan.modelSource);
         options.deadline = std::chrono::nanoseconds(static_cast<std::int64_t>(m_request.settings.timeout() * 1e9));
-        options.stop = &drain.stopWish();
+        options.stop = &drain.stopRequested();
         if (m_versions) {
             options.link = &*m_versions;
             options.deadline *= 2; // the server knows who is late, and says so first

@@ -220,7 +220,7 @@ private slots:
     }
 
     /// A tied table's gradient is the sum of two products that both go straight; biases are made and then added.
-    void straightGradients()
+    void accumulatedGradients()
     {
         for (const bool tied : {false, true}) {
             const plan::Subject whole = subject(1, tied);
@@ -228,13 +228,13 @@ private slots:
                 graph::differentiate(*whole.graph, OpId(0), OpId(static_cast<std::int64_t>(whole.graph->ops().size())),
                                      {}, {});
             QVERIFY(training.ok());
-            const compile::StraightGradients found = compile::straightGradients(*training);
+            const compile::AccumulatedGradients found = compile::accumulatedGradients(*training);
             int idle = 0;
             for (const graph::Op &op : training->graph.ops()) {
                 const bool adds = op.type == "MatMulWeightGrad" || op.type == "GatherGrad";
                 const compile::Route route = found.routes[op.id.index()];
                 idle += route == compile::Route::Idle ? 1 : 0;
-                QCOMPARE(route == compile::Route::Straight, adds);
+                QCOMPARE(route == compile::Route::Accumulated, adds);
                 QCOMPARE(found.unplaced[op.outputs[0].index()], route != compile::Route::Made);
                 if (adds)
                     QVERIFY(std::count(training->gradients.begin(), training->gradients.end(),
@@ -258,13 +258,13 @@ private:
         }
     }
 
-    /// Every tensor that an operator touches has a place inside its slot, but gradients that go straight into
+    /// Every tensor that an operator touches has a place inside its slot, but gradients that go directly into
     /// accumulators, and no two tensors alive at once overlap in the workspace.
     static void checkPlaces(const program::Program &program)
     {
         for (const program::Body &body : program.bodies) {
             const auto &graph = body.training.graph;
-            const std::vector<bool> unplaced = compile::straightGradients(body.training).unplaced;
+            const std::vector<bool> unplaced = compile::accumulatedGradients(body.training).unplaced;
             for (const graph::Op &op : graph.ops()) {
                 const bool forward = op.id.index() < body.training.forwardOps;
                 for (const auto *list : {&op.inputs, &op.outputs})
