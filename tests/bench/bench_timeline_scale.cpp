@@ -235,7 +235,7 @@ void madeUp(int ranks)
     });
     report("scroll and paint", 100, [&](int k) {
         canvas.viewport().setScroll(
-            static_cast<int>(static_cast<std::int64_t>(model.contentHeight() - 1000) * k / 100));
+            static_cast<int>(static_cast<std::int64_t>(model.layout().height() - 1000) * k / 100));
         canvas.grab();
     });
     for (const char *typed : {"s", "s3", "s3.", "s3.b", "s3.b.", "s3.b.m", "s3.b.m2", "zzz"}) {
@@ -418,7 +418,7 @@ void useTimeline(Application &app, ui::TimelineView &view)
     app.report("hover over the timeline");
     for (int k = 0; k < 40; ++k) {
         canvas->viewport().setScroll(
-            static_cast<int>(static_cast<std::int64_t>(view.model().contentHeight()) * k / 41));
+            static_cast<int>(static_cast<std::int64_t>(view.model().layout().height()) * k / 41));
         settle();
     }
     wheel(canvas, -10, Qt::NoModifier);

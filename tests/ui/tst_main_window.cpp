@@ -230,8 +230,8 @@ void TestMainWindow::viewsAreExported()
     auto *rows = static_cast<TimelineView *>(timeline);
     m_window->resize(900, 500);
     QCoreApplication::processEvents();
-    QVERIFY(rows->canvas()->viewport().rows().height() < rows->model().contentHeight());
-    QVERIFY(timeline->pictureSize().height() > rows->model().contentHeight());
+    QVERIFY(rows->canvas()->viewport().rows().height() < rows->model().layout().height());
+    QVERIFY(timeline->pictureSize().height() > rows->model().layout().height());
     QVERIFY(m_window->exportView(timeline, png));
     const QImage picture(png);
     QCOMPARE(picture.size(), timeline->pictureSize());
@@ -242,7 +242,7 @@ void TestMainWindow::viewsAreExported()
                 found.insert(picture.pixel(x, y));
         return found.size();
     };
-    QVERIFY(colors(rows->model().contentHeight() - 60, rows->model().contentHeight()) > 4); // the last device
+    QVERIFY(colors(rows->model().layout().height() - 60, rows->model().layout().height()) > 4); // the last device
     // The model at its own scale.
     View *model = m_window->view(QStringLiteral("Model"));
     QTRY_VERIFY(!static_cast<ModelView *>(model)->layingOut());

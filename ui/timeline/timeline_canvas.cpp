@@ -149,7 +149,7 @@ TimelineScene TimelineCanvas::scene() const
 
 QSize TimelineCanvas::wholeSize() const
 {
-    return {width(), std::min(TimelinePainter::kRuler + m_model->contentHeight(), kMostPixels)};
+    return {width(), std::min(TimelinePainter::kRuler + m_model->layout().height(), kMostPixels)};
 }
 
 void TimelineCanvas::paintWhole(QPainter &painter)

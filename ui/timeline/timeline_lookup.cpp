@@ -58,7 +58,7 @@ void appendAverages(const trace::Index &index, const AveragingTasks &tasks,
 
 std::optional<TimelineModel::Slice> TimelineModel::sliceAt(std::size_t row, double time, double tolerance) const
 {
-    const Row &at = m_rows[row];
+    const Row &at = rows()[row];
     const double own = at.measured ? time : time - static_cast<double>(m_offset);
     const auto index = slices(at).at(std::llround(own), std::llround(tolerance));
     if (!index)
@@ -99,9 +99,9 @@ std::int64_t TimelineModel::waiting(const Slice &slice) const
 
 const TimelineModel::Group *TimelineModel::groupOf(const Slice &slice) const
 {
-    const auto &groups = m_groupOfRank[slice.measured ? 1 : 0];
+    const auto &groups = m_layout.groupOfRank(slice.measured);
     const auto rank = static_cast<std::size_t>(lod(slice.measured).rows()[slice.lod].rank());
-    return rank < groups.size() ? &m_groups[groups[rank]] : nullptr;
+    return rank < groups.size() ? &m_layout.groups()[groups[rank]] : nullptr;
 }
 
 /// The first of the anchor, if measured: a task may run in one step of a round only.
@@ -139,7 +139,7 @@ std::optional<TimelineModel::Slice> TimelineModel::counterpart(const Slice &slic
 std::optional<TimelineModel::Slice> TimelineModel::findAnywhere(bool measured, std::string_view id) const
 {
     const trace::Index &own = index(measured);
-    const auto &groups = m_groupOfRank[measured ? 1 : 0];
+    const auto &groups = m_layout.groupOfRank(measured);
     std::int32_t best = -1;
     std::uint32_t bestGroup = 0;
     for (const std::int32_t task : own.tasksCalled(id)) {
@@ -206,7 +206,7 @@ TimelineModel::Totals TimelineModel::totals(trace::Window window, bool measured,
     }
     Totals totals;
     for (std::size_t r = rows.first; r < rows.second; ++r) {
-        const Row &row = m_rows[r];
+        const Row &row = this->rows()[r];
         if (row.measured != measured)
             continue;
         const auto [first, last] = slices(row).within(window);
@@ -226,7 +226,7 @@ std::vector<TimelineModel::Average> TimelineModel::averages(const Row &row, trac
         return {};
     const trace::Index &shown = index(row.measured);
     const std::int64_t offset = row.measured ? 0 : m_offset;
-    const Group &group = m_groups[row.group];
+    const Group &group = groups()[row.group];
     const std::int32_t rank = row.measured ? group.measuredRank : group.predictedRank;
     const auto overlaps = [&](const trace::Window &step) {
         return step.begin <= step.end && step.begin + offset <= window.end && step.end + offset >= window.begin;

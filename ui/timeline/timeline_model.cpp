@@ -29,15 +29,6 @@ double idleShare(const trace::Row &row, trace::Window window)
     return std::clamp(1 - busy / static_cast<double>(window.end - window.begin), 0.0, 1.0);
 }
 
-/// Of things with y and height, sorted by y: the ones that touch the pixels [top, bottom].
-template <class Things>
-TimelineModel::Range between(const Things &things, int top, int bottom)
-{
-    const auto first = std::ranges::partition_point(things, [&](const auto &t) { return t.y + t.height < top; });
-    const auto last = std::partition_point(first, things.end(), [&](const auto &t) { return t.y <= bottom; });
-    return {static_cast<std::size_t>(first - things.begin()), static_cast<std::size_t>(last - things.begin())};
-}
-
 } // namespace
 
 TimelineModel::TimelineModel()
@@ -153,83 +144,12 @@ void TimelineModel::setShowCommunication(bool show)
     layOut();
 }
 
-// --- rows
-
-std::uint32_t TimelineModel::groupFor(bool measured, std::int32_t rank)
-{
-    const std::string &device = tables(measured).ranks[static_cast<std::size_t>(rank)].device;
-    const std::int32_t other = measured ? m_predicted->rankOn(device) : -1;
-    if (other >= 0)
-        return m_groupOfRank[0][static_cast<std::size_t>(other)];
-    m_groups.push_back({device});
-    return static_cast<std::uint32_t>(m_groups.size() - 1);
-}
-
-/// The predicted ones first.
-void TimelineModel::addGroups(bool measured)
-{
-    auto &groups = m_groupOfRank[measured ? 1 : 0];
-    groups.clear();
-    for (std::int32_t r = 0; r < static_cast<std::int32_t>(tables(measured).ranks.size()); ++r) {
-        const std::uint32_t group = groupFor(measured, r);
-        (measured ? m_groups[group].measuredRank : m_groups[group].predictedRank) = r;
-        groups.push_back(group);
-    }
-}
-
 void TimelineModel::layOut()
 {
-    m_groups.clear();
-    m_rows.clear();
-    m_groups.reserve(tables(false).ranks.size() + tables(true).ranks.size());
-    for (const bool measured : {false, true}) {
-        addGroups(measured);
-        m_rowOfLod[measured ? 1 : 0].assign(lod(measured).rows().size(), -1);
+    m_layout.layOut(*m_predicted, *m_measured, m_communication);
+    for (const bool measured : {false, true})
         m_snapshots[measured ? 1 : 0] = snapshots(tables(measured));
-    }
-    m_rows.reserve(lod(false).rows().size() + lod(true).rows().size());
-    int y = kGroupGap / 2;
-    for (std::uint32_t g = 0; g < m_groups.size(); ++g) {
-        m_groups[g].y = y;
-        addRows(g, y);
-        m_groups[g].height = y - m_groups[g].y;
-        y += kGroupGap;
-    }
-    m_height = y;
 }
-
-/// Lane by lane, the predicted rows above the measured ones.
-void TimelineModel::addRows(std::uint32_t group, int &y)
-{
-    auto [predicted, lastPredicted] = index(false).rowsOf(m_groups[group].predictedRank);
-    auto [measured, lastMeasured] = index(true).rowsOf(m_groups[group].measuredRank);
-    constexpr std::int32_t kNone = std::numeric_limits<std::int32_t>::max();
-    while (predicted < lastPredicted || measured < lastMeasured) {
-        const std::int32_t own = predicted < lastPredicted ? lod(false).rows()[predicted].lane() : kNone;
-        const std::int32_t other = measured < lastMeasured ? lod(true).rows()[measured].lane() : kNone;
-        const std::int32_t lane = std::min(own, other);
-        addLane(group, false, lane, predicted, lastPredicted, y);
-        addLane(group, true, lane, measured, lastMeasured, y);
-    }
-}
-
-void TimelineModel::addLane(std::uint32_t group, bool measured, std::int32_t lane, std::size_t &next, std::size_t last,
-                            int &y)
-{
-    const bool computes = tables(measured).lane(lane).work == trace::Work::Compute;
-    const int height = computes ? kComputeHeight : kLaneHeight;
-    for (; next < last && lod(measured).rows()[next].lane() == lane; ++next) {
-        if (!computes && !m_communication)
-            continue;
-        m_rowOfLod[measured ? 1 : 0][next] = static_cast<std::int32_t>(m_rows.size());
-        m_rows.push_back({measured, computes, group, static_cast<std::uint32_t>(next), lane, y, height});
-        y += height + kRowGap;
-    }
-}
-
-TimelineModel::Range TimelineModel::rowsBetween(int top, int bottom) const { return between(m_rows, top, bottom); }
-
-TimelineModel::Range TimelineModel::groupsBetween(int top, int bottom) const { return between(m_groups, top, bottom); }
 
 std::vector<int> TimelineModel::stages(const Group &group) const
 {
@@ -289,26 +209,6 @@ std::int64_t TimelineModel::begin() const
 std::int64_t TimelineModel::end() const
 {
     return hasMeasured() ? std::max(lod(true).end(), lod(false).end() + m_offset) : lod(false).end();
-}
-
-std::optional<std::size_t> TimelineModel::rowAt(int y) const
-{
-    const auto after =
-        std::upper_bound(m_rows.begin(), m_rows.end(), y, [](int at, const Row &row) { return at < row.y; });
-    if (after == m_rows.begin())
-        return std::nullopt;
-    const auto row = after - 1;
-    if (y >= row->y + row->height)
-        return std::nullopt;
-    return static_cast<std::size_t>(row - m_rows.begin());
-}
-
-std::optional<std::size_t> TimelineModel::rowOf(const Slice &slice) const
-{
-    const auto &rows = m_rowOfLod[slice.measured ? 1 : 0];
-    if (slice.lod >= rows.size() || rows[slice.lod] < 0)
-        return std::nullopt;
-    return static_cast<std::size_t>(rows[slice.lod]);
 }
 
 } // namespace planloom::ui

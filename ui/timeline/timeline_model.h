@@ -5,6 +5,7 @@
 #include "engine/trace/index.h"
 #include "engine/trace/rounds.h"
 #include "engine/trace/trace.h"
+#include "ui/timeline/timeline_rows.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -26,30 +27,11 @@ namespace planloom::ui {
 /// rows are laid out anew, and not more than the slices or tasks that it names elsewhere.
 class TimelineModel {
 public:
-    static constexpr int kComputeHeight = 24; ///< pixels
-    static constexpr int kLaneHeight = 13;
-    static constexpr int kRowGap = 2;
-    static constexpr int kGroupGap = 10;
-
     using IndexPtr = std::shared_ptr<const trace::Index>;
 
-    struct Row {
-        bool measured = false;
-        bool computes = false; ///< by the trace's table of lanes
-        std::uint32_t group = 0;
-        std::uint32_t lod = 0; ///< index into the level of detail's rows
-        std::int32_t lane = 0;
-        int y = 0; ///< pixels from the top of the content
-        int height = 0;
-    };
-    /// The rows of one device.
-    struct Group {
-        std::string_view device;
-        std::int32_t predictedRank = -1; ///< -1: none
-        std::int32_t measuredRank = -1;
-        int y = 0;
-        int height = 0;
-    };
+    using Row = TimelineRows::Row;
+    using Group = TimelineRows::Group;
+    using Range = TimelineRows::Range;
     /// The slice under the mouse.
     struct Slice {
         bool measured = false;
@@ -67,7 +49,6 @@ public:
         std::optional<std::int64_t> snapshot;
         std::optional<std::int64_t> merge;
     };
-    using Range = std::pair<std::size_t, std::size_t>; ///< [first, last)
 
     TimelineModel();
     /// @p index: of simulation->trace; made here, if it is missing.
@@ -81,12 +62,10 @@ public:
     [[nodiscard]] bool showsMeasured() const { return m_showMeasured; }
     void setShowCommunication(bool show);
 
-    [[nodiscard]] const std::vector<Group> &groups() const { return m_groups; }
-    [[nodiscard]] const std::vector<Row> &rows() const { return m_rows; }
-    [[nodiscard]] int contentHeight() const { return m_height; }
-    /// Rows, and groups, that touch the pixels [top, bottom]. Cost: O(log rows).
-    [[nodiscard]] Range rowsBetween(int top, int bottom) const;
-    [[nodiscard]] Range groupsBetween(int top, int bottom) const;
+    /// Where its rows stand.
+    [[nodiscard]] const TimelineRows &layout() const { return m_layout; }
+    [[nodiscard]] const std::vector<Group> &groups() const { return m_layout.groups(); }
+    [[nodiscard]] const std::vector<Row> &rows() const { return m_layout.rows(); }
     /// Stages of the group's compute tasks, sorted.
     [[nodiscard]] std::vector<int> stages(const Group &group) const;
     /// Of its first compute task; -1: none.
@@ -99,7 +78,7 @@ public:
     [[nodiscard]] const trace::Tables &tables(bool measured) const { return index(measured).tables(); }
     /// Of both clocks, each name once; the standard ones before there is a trace.
     [[nodiscard]] std::vector<trace::KindInfo> kinds() const;
-    [[nodiscard]] bool empty() const { return m_rows.empty(); }
+    [[nodiscard]] bool empty() const { return rows().empty(); }
     [[nodiscard]] bool hasMeasured() const { return lod(true).size() > 0; }
     [[nodiscard]] std::int64_t dropped() const { return m_dropped; }
     /// "predicted"; "measured", or "simulated" where the other trace is a simulator's.
@@ -126,8 +105,10 @@ public:
     /// When the first task of @p step began and the last ended.
     [[nodiscard]] trace::Window step(int step) const { return m_measured->steps()[static_cast<std::size_t>(step)]; }
 
-    [[nodiscard]] std::optional<std::size_t> rowAt(int y) const;
-    [[nodiscard]] std::optional<std::size_t> rowOf(const Slice &slice) const;
+    [[nodiscard]] std::optional<std::size_t> rowOf(const Slice &slice) const
+    {
+        return m_layout.rowOf(slice.measured, slice.lod);
+    }
     [[nodiscard]] std::optional<Slice> sliceAt(std::size_t row, double time, double tolerance) const;
     /// With its start as shown.
     [[nodiscard]] trace::Record record(const Slice &slice) const;
@@ -154,7 +135,7 @@ public:
     [[nodiscard]] Totals totals(trace::Window window, bool measured, Range rows) const;
     [[nodiscard]] Totals totals(trace::Window window, bool measured) const
     {
-        return totals(window, measured, {0, m_rows.size()});
+        return totals(window, measured, {0, rows().size()});
     }
 
 private:
@@ -165,11 +146,6 @@ private:
     [[nodiscard]] std::optional<Slice> findAnywhere(bool measured, std::string_view id) const;
     [[nodiscard]] const Group *groupOf(const Slice &slice) const;
     void layOut();
-    void addGroups(bool measured);
-    /// The group that the other clock has for the device of @p rank; a new one if there is none.
-    std::uint32_t groupFor(bool measured, std::int32_t rank);
-    void addRows(std::uint32_t group, int &y);
-    void addLane(std::uint32_t group, bool measured, std::int32_t lane, std::size_t &next, std::size_t last, int &y);
 
     IndexPtr m_predicted;
     std::vector<double> m_idle; ///< per predicted rank; empty: not known
@@ -182,13 +158,8 @@ private:
     int m_anchor = -1;
     std::int64_t m_offset = 0;
     bool m_communication = true;
-
-    std::vector<Group> m_groups;
-    std::vector<std::uint32_t> m_groupOfRank[2]; ///< per clock (measured: 1)
-    std::vector<Row> m_rows;
-    std::vector<std::int32_t> m_rowOfLod[2];  ///< per clock: index into m_rows; -1: hidden
+    TimelineRows m_layout;
     std::vector<std::int32_t> m_snapshots[2]; ///< per clock: tasks of that kind
-    int m_height = 0;
 };
 
 } // namespace planloom::ui

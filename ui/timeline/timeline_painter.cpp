@@ -64,7 +64,7 @@ void TimelinePainter::paint(QPainter &painter, const TimelineScene &scene, const
     painter.setFont(m_small);
     const int top = scene.scroll;
     const int bottom = scene.scroll + scene.area.height();
-    const auto [first, last] = scene.model->rowsBetween(top, bottom);
+    const auto [first, last] = scene.model->layout().rowsBetween(top, bottom);
     for (std::size_t r = first; r < last; ++r)
         paintRow(painter, scene, scene.model->rows()[r]);
     for (std::size_t r = first; r < last; ++r)
@@ -192,7 +192,7 @@ void TimelinePainter::paintLabels(QPainter &painter, const TimelineScene &scene)
     const QFontMetrics metrics(painter.font());
     const QFontMetrics small(m_small);
     const int bottom = scene.scroll + scene.area.height();
-    const auto [firstGroup, lastGroup] = scene.model->groupsBetween(scene.scroll, bottom);
+    const auto [firstGroup, lastGroup] = scene.model->layout().groupsBetween(scene.scroll, bottom);
     for (std::size_t g = firstGroup; g < lastGroup; ++g) {
         const TimelineModel::Group &group = scene.model->groups()[g];
         if (group.height == 0)
@@ -225,7 +225,7 @@ void TimelinePainter::paintLabels(QPainter &painter, const TimelineScene &scene)
             painter.drawText(QRect(20, y + 16 + k * line, 84, line), Qt::AlignLeft | Qt::AlignVCenter,
                              small.elidedText(facts[k], Qt::ElideRight, 84));
     }
-    const auto [firstRow, lastRow] = scene.model->rowsBetween(scene.scroll, bottom);
+    const auto [firstRow, lastRow] = scene.model->layout().rowsBetween(scene.scroll, bottom);
     for (std::size_t r = firstRow; r < lastRow; ++r) {
         const TimelineModel::Row &row = scene.model->rows()[r];
         const int y = scene.area.y() + row.y - scene.scroll;

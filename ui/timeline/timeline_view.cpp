@@ -303,7 +303,8 @@ QString TimelineView::pictureNote() const
     if (m_pages->currentWidget() != m_picture)
         return View::pictureNote();
     const auto all = m_model.groups().size();
-    const auto [first, last] = m_model.groupsBetween(0, m_canvas->wholeSize().height() - TimelinePainter::kRuler);
+    const auto [first, last] =
+        m_model.layout().groupsBetween(0, m_canvas->wholeSize().height() - TimelinePainter::kRuler);
     return last - first < all ? tr("the first %1 of %2 devices; more do not fit a picture").arg(last - first).arg(all)
                               : QString();
 }
@@ -354,7 +355,7 @@ void TimelineView::refreshScrollBars()
 {
     m_settingBars = true;
     const TimeAxis &axis = m_canvas->viewport().axis();
-    m_vertical->setRange(0, std::max(0, m_model.contentHeight() - m_canvas->viewport().rows().height()));
+    m_vertical->setRange(0, std::max(0, m_model.layout().height() - m_canvas->viewport().rows().height()));
     m_vertical->setPageStep(m_canvas->viewport().rows().height());
     m_vertical->setValue(m_canvas->viewport().scroll());
     const double whole = std::max(1.0, static_cast<double>(axis.boundsEnd() - axis.boundsBegin()));

@@ -23,7 +23,10 @@ QRect TimelineViewport::rows() const
             std::max(m_size.height() - TimelinePainter::kRuler, 1)};
 }
 
-std::optional<std::size_t> TimelineViewport::rowAt(int y) const { return m_model.rowAt(y - rows().y() + m_scroll); }
+std::optional<std::size_t> TimelineViewport::rowAt(int y) const
+{
+    return m_model.layout().rowAt(y - rows().y() + m_scroll);
+}
 
 std::optional<TimelineModel::Slice> TimelineViewport::sliceAt(const QPoint &at) const
 {
@@ -92,7 +95,7 @@ void TimelineViewport::setScroll(int y)
 
 void TimelineViewport::scrollBy(int pixels)
 {
-    setScroll(std::clamp(m_scroll + pixels, 0, std::max(0, m_model.contentHeight() - rows().height())));
+    setScroll(std::clamp(m_scroll + pixels, 0, std::max(0, m_model.layout().height() - rows().height())));
 }
 
 void TimelineViewport::setBegin(double begin) { pan((begin - m_axis.begin()) / m_axis.nanosecondsPerPixel()); }
@@ -178,9 +181,9 @@ void TimelineViewport::reveal(const TimelineModel::Slice &slice)
     if (const auto row = m_model.rowOf(slice)) {
         const auto &at = m_model.rows()[*row];
         if (at.y < m_scroll)
-            m_scroll = at.y - TimelineModel::kGroupGap;
+            m_scroll = at.y - TimelineRows::kGroupGap;
         else if (at.y + at.height > m_scroll + rows().height())
-            m_scroll = at.y + at.height + TimelineModel::kGroupGap - rows().height();
+            m_scroll = at.y + at.height + TimelineRows::kGroupGap - rows().height();
     }
     changed();
 }
@@ -212,7 +215,7 @@ void TimelineViewport::moved()
 
 void TimelineViewport::changed()
 {
-    m_scroll = std::clamp(m_scroll, 0, std::max(0, m_model.contentHeight() - rows().height()));
+    m_scroll = std::clamp(m_scroll, 0, std::max(0, m_model.layout().height() - rows().height()));
     m_changed();
 }
 
