@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "app/planloom/report.h"
 #include "app/planloom/sources.h"
 #include "app/planloom/verbs.h"
 #include "engine/plan/difference.h"
@@ -137,10 +138,8 @@ void printSides(const Side &a, const Side &b, Output &output)
     });
     table.print(output);
     for (const Side *side : {&a, &b}) {
-        if (side->measured && side->measured->ranksOnProcessors > 0)
-            output.note(fmt::format("{}: {} of the plan's GPUs were not there; processors trained in their place, and "
-                                    "its times say nothing about the GPUs",
-                                    side->path, side->measured->ranksOnProcessors));
+        if (side->measured)
+            noteOnProcessors(side->path, *side->measured, output);
     }
 }
 

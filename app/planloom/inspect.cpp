@@ -438,10 +438,7 @@ Status inspectRun(const std::string &folder, Output &output)
         output.line(fmt::format("iteration     {} (median), predicted {}",
                                 format(Seconds(run->summary->iterationSecondsMedian)),
                                 format(Seconds(run->summary->predictedIterationSeconds))));
-        if (run->summary->ranksOnProcessors > 0)
-            output.note(fmt::format("{} of the plan's GPUs were not there; processors trained in their place, and the "
-                                    "measured time says nothing about the GPUs",
-                                    run->summary->ranksOnProcessors));
+        noteOnProcessors(folder, *run->summary, output);
     } else {
         output.line("has no summary: it is running, it failed, or it ended before its first step");
     }
@@ -457,20 +454,10 @@ Status inspectRun(const std::string &folder, Output &output)
     return {};
 }
 
-Result<import::ForeignTrace> readAnyTrace(const std::string &path)
-{
-    NoProgress none;
-    if (import::traceFormat(path) != import::TraceFormat::None)
-        return import::readForeignTrace(path, none);
-    auto own = trace::readTrace(path);
-    if (!own)
-        return own.error();
-    return import::ForeignTrace{*std::move(own), {}};
-}
-
 Status inspectTrace(const std::string &path, Output &output)
 {
-    const auto read = readAnyTrace(path);
+    NoProgress none;
+    const auto read = import::readAnyTrace(path, none);
     if (!read)
         return read.error();
     const trace::Trace *trace = &read->trace;

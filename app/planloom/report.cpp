@@ -29,6 +29,14 @@ void printReport(const simulate::Report &report, Output &output)
     table.print(output);
 }
 
+void noteOnProcessors(const std::string &folder, const run::Summary &summary, Output &output)
+{
+    if (summary.ranksOnProcessors > 0)
+        output.note(fmt::format("{}: {} of the plan's GPUs were not there; processors trained in their place, and the "
+                                "measured times say nothing about the GPUs",
+                                folder, summary.ranksOnProcessors));
+}
+
 std::string deviceList(const std::vector<DeviceId> &devices, const cluster::Cluster &cluster)
 {
     std::string text;

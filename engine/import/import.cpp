@@ -51,7 +51,9 @@ Result<Model> readModelJson(std::string_view text, const std::string &name, cons
     if (text.find("\"planloom.graph/1\"") != std::string_view::npos)
         return withSequence(readGraphJson(text, name), name, options.sequence);
     if (text.find("\"traceEvents\"") != std::string_view::npos)
-        return badInput("is a trace in Chrome's format and no model; the studio opens it, and planloom inspect tells what it holds").in(name);
+        return badInput("is a trace in Chrome's format and no model; the studio opens it, and planloom inspect tells "
+                        "what it holds")
+            .in(name);
     auto model = readHuggingFaceConfig(text, name, options);
     return model ? withWeightsBeside(*std::move(model), std::filesystem::path(name).parent_path().string()) : model;
 }

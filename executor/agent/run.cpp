@@ -48,14 +48,11 @@ Status checkRequest(const TrainRequest &request)
 bool hasTooManyRows(const trace::Tables &tables) { return tables.tasks.size() > program::KernelRows::kMost; }
 
 /// @p kernels: asked for. Where GPUs are used their tables have rows for them in any case, if there are not too many.
-Result<simulate::Prediction> predict(const std::string &planJson, bool kernels)
+Result<simulate::Prediction> predict(const plan::Document &document, bool kernels)
 {
-    const auto document = plan::documentFromJson(planJson);
-    if (!document)
-        return document.error();
-    auto prediction = simulate::predict(*document, kernels || runtime::mayUseGpus(*document->subject.cluster));
+    auto prediction = simulate::predict(document, kernels || runtime::mayUseGpus(*document.subject.cluster));
     if (prediction && !kernels && hasTooManyRows(prediction->tables))
-        prediction = simulate::predict(*document, false);
+        prediction = simulate::predict(document, false);
     if (prediction && prediction->tables.ranks.size() > kMostRanks)
         return unsupported(
             fmt::format("the plan needs {} workers, more than the {} that an agent starts on one machine",
@@ -90,7 +87,10 @@ Result<std::shared_ptr<Run>> Run::make(const TrainRequest &request, const std::s
 {
     if (const Status good = checkRequest(request); !good)
         return good.error();
-    auto prediction = predict(request.planJson, request.settings.kernelSeconds > 0);
+    const auto document = plan::documentFromJson(request.planJson);
+    if (!document)
+        return document.error();
+    auto prediction = predict(*document, request.settings.kernelSeconds > 0);
     if (!prediction)
         return prediction.error();
     auto folder = request.resume ? RunFolder::reopen(request.runDir)
@@ -101,9 +101,7 @@ Result<std::shared_ptr<Run>> Run::make(const TrainRequest &request, const std::s
     if (const Status begun = folder->begin(request); !begun)
         return begun.error();
     std::shared_ptr<Run> run(new Run(request, std::move(*prediction), std::move(*folder), socketPath));
-    const auto document = plan::documentFromJson(request.planJson);
-    run->m_ranksOnProcessors =
-        document ? runtime::ranksOnProcessors(*document->subject.cluster, run->m_prediction.tables.ranks) : 0;
+    run->m_ranksOnProcessors = runtime::ranksOnProcessors(*document->subject.cluster, run->m_prediction.tables.ranks);
     if (run->m_id.empty() || run->m_group->token().empty())
         return failed("the system has no random numbers to give");
     return run;

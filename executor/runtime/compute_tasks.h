@@ -21,8 +21,8 @@ public:
     /// Gives the work of @p task in @p step to the lane's queue. @p hooks are called between operators. Errors: those
     /// of StageRunner::forward.
     Status run(const program::Task &task, std::int64_t step, PassHooks &hooks);
-    /// Before anyone looks at the parameters, which is behind these commands: sums that the next step would have updated
-    /// them with.
+    /// Before anyone looks at the parameters, which is behind these commands: sums that the next step would have
+    /// updated them with.
     void settleSums();
 
 private:

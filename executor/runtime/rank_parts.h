@@ -26,7 +26,7 @@ struct RankParts {
     Arena arena = {};
     UpdateNorms norms = {};
     std::vector<StageReplica> stages = {}; ///< as in Rank::bodies
-    std::int64_t origin = 0; ///< of the trace, on this process's clock
+    std::int64_t origin = 0;               ///< of the trace, on this process's clock
     /// Per lane; nullptr: the lane has no task. Destroyed first: what is under way in them ends, which uses the rest.
     std::vector<std::unique_ptr<device::Queue>> queues = {};
 

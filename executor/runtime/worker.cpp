@@ -397,8 +397,9 @@ private:
                 return parameters.error();
             m_parameters = *std::move(parameters);
             status = m_comm->barrier(deadline);
-        } else
+        } else {
             status = evaluate(**executor, feed, drain);
+        }
         if (status)
             (*gpu)->leave(deadline);
         return status;

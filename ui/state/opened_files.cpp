@@ -49,13 +49,7 @@ Result<import::ForeignTrace> readTraceFiles(const QStringList &paths, Progress &
             names.push_back(path.toStdString());
         return import::readForeignTraces(names, progress);
     }
-    const std::string path = paths.value(0).toStdString();
-    if (classifyFile(paths.value(0)) == FileKind::ForeignTrace)
-        return import::readForeignTrace(path, progress);
-    auto own = trace::readTrace(path);
-    if (!own)
-        return own.error();
-    return import::ForeignTrace{*std::move(own), {}};
+    return import::readAnyTrace(paths.value(0).toStdString(), progress);
 }
 
 TraceSource sourceOf(const trace::Trace &trace, const trace::Index &index, const QString &path)

@@ -285,6 +285,16 @@ Result<ForeignTrace> readForeignTrace(const std::string &path, Progress &progres
     return readChromeTrace(path, progress);
 }
 
+Result<ForeignTrace> readAnyTrace(const std::string &path, Progress &progress)
+{
+    if (traceFormat(path) != TraceFormat::None)
+        return readForeignTrace(path, progress);
+    auto own = trace::readTrace(path);
+    if (!own)
+        return own.error();
+    return ForeignTrace{*std::move(own), {}};
+}
+
 Result<ForeignTrace> readForeignTraces(const std::vector<std::string> &paths, Progress &progress)
 {
     std::vector<RankFile> files;

@@ -34,9 +34,12 @@ TraceFormat traceFormat(const std::string &name, std::string_view head);
 /// The same, of the file. None if it cannot be read.
 TraceFormat traceFormat(const std::string &path);
 
-/// Reads a trace of any format but None. Errors: those of the format's reader; BadInput for a report of Nsight Systems,
-/// with the command that turns it into a database.
+/// Reads a trace of another program, of any format; what is none of them is read as events. Errors: those of the
+/// format's reader; BadInput for a report of Nsight Systems, with the command that turns it into a database.
 Result<ForeignTrace> readForeignTrace(const std::string &path, Progress &progress);
+
+/// The same of a trace of ours (trace::readTrace()), too: whatever the file is. Notes are of other programs' only.
+Result<ForeignTrace> readAnyTrace(const std::string &path, Progress &progress);
 
 /// Several files, one for each rank of a training, as one trace: ranks are in the order that the files give their
 /// processes, else in the order of @p paths, and are called by their file where names are not unique.
