@@ -44,6 +44,7 @@ void Index::nameTasks()
 {
     const auto &tasks = m_tables->tasks;
     m_nameOf.reserve(tasks.size());
+    m_hasKind.resize(m_tables->kinds.size());
     std::vector<std::uint32_t> count;
     for (std::size_t t = 0; t < tasks.size(); ++t) {
         const auto name = m_names.try_emplace(tasks[t].id, static_cast<std::uint32_t>(m_names.size())).first->second;
@@ -51,6 +52,8 @@ void Index::nameTasks()
         if (name == count.size())
             count.push_back(0);
         ++count[name];
+        if (const auto kind = static_cast<std::size_t>(tasks[t].kind); kind < m_hasKind.size())
+            m_hasKind[kind] = true;
         m_tasksOfMicroBatch[tasks[t].microBatch].push_back(static_cast<std::int32_t>(t));
     }
     m_firstTask.assign(count.size() + 1, 0);

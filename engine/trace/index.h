@@ -54,6 +54,8 @@ public:
     /// Stages of the tasks that @p rank computes, sorted.
     [[nodiscard]] std::span<const std::int32_t> stagesOf(std::int32_t rank) const;
 
+    /// True if a task is of this row of the table of kinds.
+    [[nodiscard]] bool hasKind(std::size_t kind) const { return kind < m_hasKind.size() && m_hasKind[kind]; }
     /// Rank of a task; -1 if it has no record.
     [[nodiscard]] std::int32_t rankOf(std::int32_t task) const;
     /// Tasks with this id, one per rank that has it; of a whole trace in the order of ranks.
@@ -103,6 +105,7 @@ private:
 
     std::unordered_map<std::string_view, std::uint32_t> m_names; ///< different ids, numbered
     std::vector<std::uint32_t> m_nameOf;                         ///< per task
+    std::vector<bool> m_hasKind;                                 ///< per row of the table of kinds
     std::vector<std::uint32_t> m_firstTask;                      ///< per name: range in m_tasksByName
     std::vector<std::int32_t> m_tasksByName;
     bool m_byRank = false; ///< so are the tasks of a name ordered; not after append()

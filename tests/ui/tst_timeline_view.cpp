@@ -523,6 +523,8 @@ void TestTimelineView::theLegendIsWholeInANarrowView()
     QCoreApplication::processEvents();
     QVERIFY(legend->width() < legend->sizeHint().width());
     QCOMPARE(legend->height(), legend->heightForWidth(legend->width()));
+    QVERIFY(legend->texts().contains(QStringLiteral("forward")));
+    QVERIFY(!legend->texts().contains(QStringLiteral("recompute"))); // the plan has none
 }
 
 void TestTimelineView::startsInTheTableDiffer()

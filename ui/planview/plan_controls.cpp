@@ -4,7 +4,9 @@
 #include "ui/planview/stage_edits.h"
 #include "ui/widgets/committed_undo.h"
 #include "ui/widgets/text.h"
+#include "ui/widgets/wrap_layout.h"
 
+#include <QHBoxLayout>
 #include <QLabel>
 #include <QStandardItemModel>
 
@@ -27,7 +29,7 @@ QString exchangeToolTip()
 } // namespace
 
 PlanControls::PlanControls(StudioState *state, QWidget *parent)
-    : QToolBar(parent),
+    : QWidget(parent),
       m_state(state),
       m_batch(new QSpinBox(this)),
       m_microBatches(new QSpinBox(this)),
@@ -36,6 +38,7 @@ PlanControls::PlanControls(StudioState *state, QWidget *parent)
       m_learningRate(new QLineEdit(this)),
       m_exchange(new QLineEdit(this))
 {
+    (new WrapLayout(this, 12))->setContentsMargins(8, 0, 4, 0);
     for (QSpinBox *box : {m_batch, m_microBatches}) {
         box->setRange(1, kLargestBatch);
         box->setKeyboardTracking(false);
@@ -75,13 +78,16 @@ PlanControls::PlanControls(StudioState *state, QWidget *parent)
 
 void PlanControls::add(const QString &label, QWidget *widget, const QString &toolTip)
 {
-    auto *name = new QLabel(label, this);
-    name->setContentsMargins(8, 0, 4, 0);
+    auto *both = new QWidget(this);
+    auto *line = new QHBoxLayout(both);
+    line->setContentsMargins(0, 0, 0, 0);
+    auto *name = new QLabel(label, both);
+    line->addWidget(name);
+    line->addWidget(widget);
     name->setBuddy(widget);
     widget->setAccessibleName(label);
     widget->setToolTip(toolTip);
-    addWidget(name);
-    addWidget(widget);
+    layout()->addWidget(both);
 }
 
 void PlanControls::refresh()

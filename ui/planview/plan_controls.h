@@ -4,7 +4,7 @@
 #include <QComboBox>
 #include <QLineEdit>
 #include <QSpinBox>
-#include <QToolBar>
+#include <QWidget>
 
 #include "ui/state/studio_state.h"
 
@@ -14,7 +14,7 @@ namespace planloom::ui {
 
 /// The figures of the whole plan: batch, micro-batches, schedule, optimizer, exchange. Every change is one undoable
 /// edit of the state; after a refused one the old figure is shown again.
-class PlanControls final : public QToolBar {
+class PlanControls final : public QWidget {
     Q_OBJECT
 
 public:

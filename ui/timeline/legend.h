@@ -19,6 +19,7 @@ class Legend final : public QWidget {
 public:
     explicit Legend(QWidget *parent = nullptr);
     void setKinds(const std::vector<trace::KindInfo> &kinds);
+    [[nodiscard]] QStringList texts() const;
     void paint(QPainter &painter, int width) const;
     [[nodiscard]] QSize sizeHint() const override;
     [[nodiscard]] QSize minimumSizeHint() const override { return {0, lineHeight()}; }
@@ -30,7 +31,6 @@ protected:
     void changeEvent(QEvent *event) override;
 
 private:
-    [[nodiscard]] QStringList texts() const;
     [[nodiscard]] int lineHeight() const { return fontMetrics().height() + 8; }
     [[nodiscard]] const std::vector<QRect> &places(int width) const;
 

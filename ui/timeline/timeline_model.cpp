@@ -187,10 +187,13 @@ double TimelineModel::predictedIdle(const Group &group) const
 
 std::vector<trace::KindInfo> TimelineModel::kinds() const
 {
-    std::vector<trace::KindInfo> all = tables(false).kinds;
-    for (const trace::KindInfo &kind : tables(true).kinds) {
-        if (std::ranges::count(all, kind.name, &trace::KindInfo::name) == 0)
-            all.push_back(kind);
+    std::vector<trace::KindInfo> all;
+    for (const bool measured : {false, true}) {
+        const std::vector<trace::KindInfo> &kinds = tables(measured).kinds;
+        for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+            if (index(measured).hasKind(kind) && std::ranges::count(all, kinds[kind].name, &trace::KindInfo::name) == 0)
+                all.push_back(kinds[kind]);
+        }
     }
     return all.empty() ? trace::standardKinds() : all;
 }

@@ -76,7 +76,7 @@ public:
     [[nodiscard]] const trace::Row &slices(const Row &row) const { return lod(row.measured).rows()[row.lod]; }
     [[nodiscard]] const trace::TaskInfo &task(bool measured, std::int32_t index) const;
     [[nodiscard]] const trace::Tables &tables(bool measured) const { return index(measured).tables(); }
-    /// Of both clocks, each name once; the standard ones before there is a trace.
+    /// Those that tasks have, of both clocks, each name once; the standard ones before there is a trace.
     [[nodiscard]] std::vector<trace::KindInfo> kinds() const;
     [[nodiscard]] bool empty() const { return rows().empty(); }
     [[nodiscard]] bool hasMeasured() const { return lod(true).size() > 0; }
