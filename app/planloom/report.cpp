@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 namespace planloom::cli {
 
@@ -91,6 +92,32 @@ std::string unitText(const graph::ProfileUnit &unit)
     return fmt::format("times of the layer profile are of {:g} sample{}", unit.samples, unit.samples == 1 ? "" : "s");
 }
 
+/// Of a plan with roles: which of them are on each machine, and how they work.
+void printRoles(const plan::Plan &plan, const plan::Subject &subject, Output &output)
+{
+    const plan::SampledJob &job = *plan.job;
+    output.line(fmt::format("graph         {} nodes, {} edges in {} part{}; fan-out {} x {}, prefetch {}, transfers {}",
+                            job.graph.nodes, job.graph.edges, job.graph.parts, job.graph.parts == 1 ? "" : "s",
+                            job.fanout.first, job.fanout.second, job.prefetch, gnn::name(job.transfers)));
+    Table table({"MACHINE", "GRAPH STORES", "SAMPLERS", "TRAINERS", "SERVERS"});
+    for (const cluster::Node &node : subject.cluster->nodes()) {
+        std::array<std::string, 4> names; // per gnn::RoleKind
+        const auto add = [&names](gnn::RoleKind kind, const std::string &name) {
+            std::string &text = names[static_cast<std::size_t>(kind)];
+            text += (text.empty() ? "" : " ") + name;
+        };
+        for (const plan::PlacedRole &role : plan.roles)
+            if (role.machine == node.name)
+                add(role.kind, role.name);
+        for (const DeviceId device : plan::devicesOf(plan))
+            if (subject.cluster->device(device).node == node.id)
+                add(gnn::RoleKind::Trainer, subject.cluster->device(device).name);
+        if (std::ranges::any_of(names, [](const std::string &text) { return !text.empty(); }))
+            table.row({node.name, names[0], names[1], names[2], names[3]});
+    }
+    table.print(output);
+}
+
 void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &output)
 {
     output.line(fmt::format("model         {}  ({} layers)", plan.modelName, subject.layers().size()));
@@ -125,6 +152,8 @@ void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &out
                    deviceList(stage.devices, *subject.cluster)});
     }
     table.print(output);
+    if (plan.job)
+        printRoles(plan, subject, output);
 }
 
 } // namespace planloom::cli

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 namespace planloom::planners {
 namespace {
@@ -373,6 +374,33 @@ private:
     double m_steps;   ///< in the simulation's records
 };
 
+/// A lane of a role that is not a rank.
+struct BusyRole {
+    std::string role;
+    std::string lane;
+    bool communicates = false;
+    double seconds = 0; ///< an iteration
+};
+
+/// The one with most work in the simulated iterations; nothing, if there are no records of such roles.
+std::optional<BusyRole> busiestRole(const program::Program &program, const trace::Trace &trace)
+{
+    std::map<std::pair<std::int32_t, std::int32_t>, Intervals> work; // per rank and lane
+    for (const trace::Record &record : trace.records)
+        if (record.rank >= std::ssize(program.ranks))
+            work[{record.rank, record.lane}].push_back({record.start, record.start + record.duration});
+    BusyRole most;
+    for (auto &[place, intervals] : work) {
+        const auto &[rank, lane] = place;
+        const double seconds = lengthOf(merged(std::move(intervals))) / program.sampled->job.volumes.iterations;
+        const trace::LaneInfo &info = trace.lane(lane);
+        if (seconds > most.seconds)
+            most = {trace.ranks[static_cast<std::size_t>(rank)].device, info.name,
+                    info.work == trace::Work::Communication, seconds};
+    }
+    return most.seconds > 0 ? std::optional(most) : std::nullopt;
+}
+
 } // namespace
 
 plan::Why whyOf(const plan::Plan &plan, const plan::Subject &subject, const program::Program &program,
@@ -382,8 +410,19 @@ plan::Why whyOf(const plan::Plan &plan, const plan::Subject &subject, const prog
         return Explanation(plan, subject, program, simulation).make();
     program::Program ranks = program; // the trace has the job's steps, which are no tasks of the Program
     ranks.sampled.reset();
-    const auto alone = simulate::simulate(ranks, *subject.cluster, {.trace = true, .memory = false});
-    return alone ? Explanation(plan, subject, ranks, *alone).make() : plan::Why();
+    auto alone = simulate::simulate(ranks, *subject.cluster, {.trace = true, .memory = false});
+    if (!alone)
+        return {};
+    const double iteration = simulation.report.iterationSeconds;
+    const double waits = iteration - std::exchange(alone->report.iterationSeconds, iteration);
+    plan::Why why = Explanation(plan, subject, ranks, *alone).make();
+    if (const auto busiest = busiestRole(program, simulation.trace)) {
+        why.detail += fmt::format("; busiest of the other roles: {}, {} {:.0f} %", busiest->role, busiest->lane,
+                                  100 * std::min(1.0, busiest->seconds / iteration));
+        if (busiest->communicates && why.limit == "compute" && waits > iteration - waits)
+            why.limit = why.stages.front().limit = "link";
+    }
+    return why;
 }
 
 Result<plan::Why> explain(const plan::Plan &plan, const plan::Subject &subject)
