@@ -187,53 +187,56 @@ void TestGpuKernels::aWindowOpensInARunUnderWay()
     request.planJson = readAll(at("plan2.json")).toStdString();
     request.runDir = at("closer").toStdString();
     request.settings.data = at("text").toStdString();
-    request.settings.steps = 5000;
+    request.settings.steps = 100'000;
     agent::RunEvents events;
     trace::Tables tables;
+    constexpr std::int64_t kBehind = 1'500'000'000; // of a window of a second, or of a question for one
     std::int64_t firstKernel = -1;
-    std::int64_t lastKernel = -1;
-    bool asked = false;
+    std::int64_t last = -1; // kernel, or question
+    std::set<std::string> operators;
+    const auto seenAll = [&] { // kernels of replayed passes lie with their operators, of both stages
+        return operators.contains("s0.F.m0/h/0/attn/c_attn")
+            && operators.contains("s0.B.m1/grad/h/0/attn/c_attn/MatMul")
+            && operators.contains("s1.F.m0/h/1/attn/c_attn")
+            && operators.contains("s1.B.m1/grad/h/1/attn/c_attn/MatMul");
+    };
     std::jthread asking;
-    std::atomic<int> answer{-1};
+    std::atomic<bool> refused{false};
     events.onTraceTables = [&](const trace::Tables &heard) { tables = heard; };
     events.onRecords = [&](const std::vector<trace::Record> &records, std::int64_t) {
         for (const trace::Record &record : records) {
             if (tables.lane(record.lane).work != trace::Work::Device)
                 continue;
-            const bool graph = tables.task(record.task)->id.ends_with("/graph");
-            if (graph && !asked) {
-                asked = true;
-                asking = std::jthread([&] { answer = (*client)->lookCloser(1).ok() ? 1 : 0; });
+            const std::string &id = tables.task(record.task)->id;
+            const bool graph = id.ends_with("/graph");
+            if (!graph) {
+                operators.insert(id);
+                firstKernel = firstKernel < 0 ? record.start : firstKernel;
+                last = std::max(last, record.start);
+            } else if (last < 0
+                       || record.start > last + kBehind) { // on a machine that is busy a window may show little
+                if (seenAll())
+                    (*client)->stop();
+                else
+                    asking = std::jthread([&] { refused = refused || !(*client)->lookCloser(1).ok(); });
+                last = record.start;
             }
-            if (!graph)
-                lastKernel = record.start;
-            if (!graph && firstKernel < 0)
-                firstKernel = record.start;
-            if (graph && lastKernel >= 0 && record.start > lastKernel + 200'000'000)
-                (*client)->stop();
         }
     };
     const Status trained = (*client)->train(request, events);
     asking = {};
-    QCOMPARE(answer.load(), 1);
+    QVERIFY(!refused);
     QVERIFY2(!trained && trained.error().code == ErrorCode::Cancelled, trained ? "" : trained.error().text().c_str());
     const auto trace = traceOf("closer");
     QVERIFY(trace.ok());
     QCOMPARE(trace->dropped, std::int64_t{0});
-    std::set<std::string> operators;
+    QVERIFY(seenAll());
     std::int64_t before = 0;
     std::int64_t after = 0;
-    for (const trace::Record &record : detailsOf(*trace)) {
-        const std::string id = trace->task(record.task)->id;
-        if (!id.ends_with("/graph"))
-            operators.insert(id);
-        else
+    for (const trace::Record &record : detailsOf(*trace))
+        if (trace->task(record.task)->id.ends_with("/graph"))
             ++(record.start < firstKernel ? before : after);
-    }
     QVERIFY(before > 0 && after > 0);
-    // Kernels of replayed passes lie with their operators.
-    QVERIFY(operators.contains("s0.F.m0/h.0.attn.c_attn") || operators.size() > 20);
-    QVERIFY(std::ranges::any_of(operators, [](const std::string &id) { return id.starts_with("s1.B.m1/"); }));
 }
 
 void TestGpuKernels::processorsHaveNothingToLookAt()

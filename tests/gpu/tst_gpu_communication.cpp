@@ -329,6 +329,7 @@ private slots:
     void ranksShareAGpuByCopies();
     void pathsAreNamed();
     void teamsAreAbortedTogether();
+    void membersThatEndAwaitTheirReaders();
     void asynchronousErrorsEndTheRun();
     void membersThatAreGoneEndTheRun();
     void communicatorsThatAreNeverReadyEndTheRun();
@@ -619,6 +620,84 @@ void TestGpuCommunication::teamsAreAbortedTogether()
     };
     QCOMPARE(onRanks(&gpus, work), QStringList());
     QCOMPARE(EmulatedNccl::takeCounts().aborted, std::int64_t{2 * kRanks});
+}
+
+/// Two ranks on a GPU: the first one ends while the other's copy from its memory stands behind a command that takes
+/// long.
+void TestGpuCommunication::membersThatEndAwaitTheirReaders()
+{
+    const Gpus gpus(1, 6, true);
+    const PlanloomCommunicationTable &table = EmulatedNccl::table();
+    std::array<char, PLANLOOM_TEAM_ID_BYTES> id{};
+    PlanloomError why{};
+    QCOMPARE(table.makeId(1, id.data(), &why), 0);
+    struct {
+        std::atomic<bool> asked{false}; ///< the first one for the collective
+        std::atomic<bool> given{false}; ///< the copy
+        std::atomic<bool> goesOn{false};
+        std::atomic<bool> ended{false}; ///< the first one
+        std::atomic<bool> readsLate{false};
+    } all;
+    const auto until = [](const std::atomic<bool> &flag, std::chrono::nanoseconds longest) {
+        const auto end = std::chrono::steady_clock::now() + longest;
+        while (!flag && std::chrono::steady_clock::now() < end)
+            std::this_thread::yield();
+        return flag.load();
+    };
+    const auto member = [&](int position, const std::function<bool(device::Team &, device::Queue &)> &work) {
+        device::PluginDevice &device = *gpus.of(static_cast<std::size_t>(position));
+        const Block block(device, 1024);
+        const auto queue = device.makeQueue();
+        const auto team = device::Team::join(table, device, {id.data(), 2, position, 0, 1});
+        if (!queue || !team)
+            return false;
+        for (Result<bool> joined = false; !*joined; joined = (*team)->poll())
+            if (!joined)
+                return false;
+        PlanloomCollective what{};
+        what.kind = static_cast<std::int32_t>(Collective::Broadcast);
+        what.from = what.to = block.data();
+        what.count = 1024;
+        if (position == 1) {
+            const auto hold = [](void *flag) {
+                while (!*static_cast<std::atomic<bool> *>(flag))
+                    std::this_thread::yield();
+            };
+            EmulatedGpu::table().call(device.handleOf(**queue), hold, &all.goesOn);
+        }
+        return (*team)->use(block.data(), 1024).ok() && (*team)->collective(**queue, what).ok()
+            && work(**team, **queue);
+    };
+    bool first = false;
+    std::jthread ends([&] {
+        first = member(0, [&](device::Team &team, device::Queue &) {
+            all.asked = true;
+            const bool given = until(all.given, kLong);
+            device::Team::abort(std::array{&team});
+            all.ended = true;
+            return given;
+        });
+    });
+    const bool second = member(1, [&](device::Team &team, device::Queue &queue) {
+        if (!until(all.asked, kLong) || !team.poll())
+            return false;
+        const auto look = [](void *flags) {
+            auto &of = *static_cast<decltype(all) *>(flags);
+            of.readsLate = of.ended.load();
+        };
+        EmulatedGpu::table().call(gpus.of(1)->handleOf(queue), look, &all); // behind the copy
+        all.given = true;
+        while (team.poll()) // until it hears of the end
+            std::this_thread::yield();
+        until(all.ended, std::chrono::milliseconds(200));
+        all.goesOn = true;
+        device::Team::abort(std::array{&team});
+        return true;
+    });
+    all.goesOn = true;
+    ends.join();
+    QVERIFY(first && second);
+    QVERIFY(!all.readsLate);
 }
 
 void TestGpuCommunication::asynchronousErrorsEndTheRun()

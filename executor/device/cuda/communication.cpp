@@ -70,11 +70,13 @@ void Team::abortAll(std::span<Team *const> teams)
         for (Team *team : teams)
             team->abort();
     };
-    if (first == teams.end()) {
+    if (first == teams.end())
         abortEach();
-        return;
-    }
-    inGroup(*(*first)->library(), [&](const auto & /*keep*/) { abortEach(); });
+    else
+        inGroup(*(*first)->library(), [&](const auto & /*keep*/) { abortEach(); });
+    const auto end = std::chrono::steady_clock::now() + kLongestEnd;
+    for (Team *team : teams)
+        team->awaitReaders(end);
 }
 
 void LibraryTeam::abort()

@@ -5,6 +5,7 @@
 #include "executor/device/cuda/cuda_device.h"
 #include "executor/device/plugin/communication_abi.h"
 
+#include <chrono>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,10 +27,16 @@ public:
     virtual Status messages(CudaQueue &queue, std::span<const PlanloomMessage> messages) = 0;
     virtual Status leave() = 0;
     virtual void abort() = 0;
+    /// After abort(): until no member uses this one's memory any more, at most until @p end.
+    virtual void awaitReaders(std::chrono::steady_clock::time_point /*end*/) {}
     /// NCCL, of its communicators.
     [[nodiscard]] virtual const CommunicationApi *library() const { return nullptr; }
-    /// All of them, NCCL's communicators as one group: to abort one may wait for kernels of others.
+    /// All of them, NCCL's communicators as one group: to abort one may wait for kernels of others. Then members may
+    /// give their memory back.
     static void abortAll(std::span<Team *const> teams);
+
+protected:
+    static constexpr std::chrono::seconds kLongestEnd{2}; ///< of others, once a member aborts
 };
 
 /// A non-blocking communicator of NCCL. Errors name the call and NCCL's reason.

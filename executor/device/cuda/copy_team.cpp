@@ -12,10 +12,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <random>
+#include <thread>
+#include <utility>
 
 namespace planloom::cuda {
 
@@ -31,6 +34,7 @@ struct CopyTeam::Place {
 /// What a member tells the others. Written by it alone, before the number or count that says so.
 struct CopyTeam::Member {
     std::atomic<std::uint64_t> number; ///< meetings it has come to
+    std::atomic<std::int32_t> reads;   ///< 1: its commands may read the others' memory
     std::int64_t process;
     Place data;
     std::int64_t pieces[kMostMembers]; ///< of an all-to-all: where the member's piece begins in `data`
@@ -102,6 +106,7 @@ private:
 namespace {
 
 constexpr const char *kName = "/planloom-gpu-";
+constexpr const char *kOtherEnded = "another rank on this GPU has ended";
 
 /// comm::Element: float32, bfloat16; doubles are not reduced here.
 constexpr Kind kKinds[] = {Kind::F32, Kind::BF16};
@@ -156,8 +161,10 @@ Result<std::unique_ptr<Team>> CopyTeam::join(CudaDevice &device, const PlanloomT
 
 CopyTeam::~CopyTeam()
 {
-    if (!m_left)
-        abort();
+    if (m_left)
+        return;
+    abort();
+    awaitReaders(std::chrono::steady_clock::now() + kLongestEnd);
 }
 
 CopyTeam::Member &CopyTeam::own() const { return m_meeting->members[m_position]; }
@@ -279,7 +286,7 @@ Status CopyTeam::messages(CudaQueue &queue, std::span<const PlanloomMessage> mes
 Result<bool> CopyTeam::poll()
 {
     if (m_meeting == nullptr || m_meeting->aborted.load() != 0)
-        return failed("another rank on this GPU has ended");
+        return failed(kOtherEnded);
     if (m_leaves)
         return m_left = m_meeting->left.load() == m_members;
     if (m_meeting->joined.load() < m_members)
@@ -301,6 +308,8 @@ Result<bool> CopyTeam::advance()
                 m_stage = Stage::Idle;
                 break;
             }
+            if (!beginsToRead())
+                return failed(kOtherEnded);
             if (const Status given = work(); !given)
                 return given.error();
             m_queue->record(*m_ended);
@@ -309,11 +318,23 @@ Result<bool> CopyTeam::advance()
         const Result<bool> ended = m_ended->poll();
         if (!ended || !*ended)
             return ended;
+        own().reads = 0;
         ++m_part;
         m_stage = Stage::Meets;
         own().number.store(++m_number, std::memory_order_release);
     }
     return true;
+}
+
+/// To be called before commands that read the others' memory; whether they may be given. A member that aborts says so
+/// first and looks for readers then, here it is the other way round: one of both sees the other.
+bool CopyTeam::beginsToRead()
+{
+    own().reads = 1;
+    if (m_meeting->aborted.load() == 0)
+        return true;
+    own().reads = 0;
+    return false;
 }
 
 /// Elements of an all-reduce before the share of @p member.
@@ -410,6 +431,8 @@ Result<bool> CopyTeam::advanceMessages()
                                    : find(sender.message);
             if (!from)
                 return from.error();
+            if (!beginsToRead())
+                return failed(kOtherEnded);
             m_queue->copy(message.data, *from, message.bytes);
             m_queue->record(*m_ended);
             m_copies = true;
@@ -419,6 +442,7 @@ Result<bool> CopyTeam::advanceMessages()
             if (!ended || !*ended)
                 return ended;
             m_copies = false;
+            own().reads = 0;
             receiver.messages.store(number, std::memory_order_release);
         }
         m_moved = number;
@@ -439,11 +463,29 @@ Status CopyTeam::leave()
 
 void CopyTeam::abort()
 {
-    if (m_meeting != nullptr)
-        m_meeting->aborted = 1;
+    if (m_meeting == nullptr || std::exchange(m_aborted, true))
+        return;
+    m_meeting->aborted = 1;
     if (m_queue != nullptr && m_device.failure().empty())
         m_device.check(m_device.api().streamSynchronize(m_queue->stream()), "the end of copies between ranks");
+    own().reads = 0;
     closeOpened();
+}
+
+/// Members give no more commands now; those that are under way end by themselves, and their member says so with its
+/// next look at one of its teams.
+void CopyTeam::awaitReaders(std::chrono::steady_clock::time_point end)
+{
+    if (m_meeting == nullptr || std::exchange(m_awaited, true))
+        return;
+    constexpr std::chrono::microseconds kNap{50};
+    const auto reads = [](const Member &member) {
+        return member.reads.load() != 0
+            && (::kill(static_cast<pid_t>(member.process), 0) == 0 || errno != ESRCH); // lives
+    };
+    for (int member = 0; member < m_members; ++member)
+        while (reads(m_meeting->members[member]) && std::chrono::steady_clock::now() < end)
+            std::this_thread::sleep_for(kNap);
 }
 
 } // namespace planloom::cuda

@@ -16,6 +16,8 @@ namespace planloom::cuda {
 ///
 /// An all-reduce is two parts: each member adds up its share of the elements, and then takes the others'. Every sum is
 /// made once, own part first, then in order of position, so all members have the same bits, in every run.
+///
+/// A member that aborts ends its own commands and waits for those of others that may read its memory.
 class CopyTeam final : public Team {
 public:
     static constexpr int kMostMembers = 64;
@@ -35,6 +37,8 @@ public:
     Status messages(CudaQueue &queue, std::span<const PlanloomMessage> messages) override;
     Status leave() override;
     void abort() override;
+    /// Until no member reads this one's memory.
+    void awaitReaders(std::chrono::steady_clock::time_point end) override;
 
 private:
     struct Place;
@@ -57,6 +61,7 @@ private:
     CopyTeam(CudaDevice &device, int members, int position);
     [[nodiscard]] Member &own() const;
     [[nodiscard]] bool allAt(std::uint64_t number) const;
+    [[nodiscard]] bool beginsToRead();
     Status tell(Place &place, const void *data) const;
     Result<const std::byte *> find(const Place &place);
     Result<std::vector<const std::byte *>> findAll();
@@ -86,6 +91,8 @@ private:
     bool m_copies = false;     ///< commands of a message are under way
     bool m_leaves = false;
     bool m_left = false;
+    bool m_aborted = false;
+    bool m_awaited = false; ///< those who read its memory
     std::vector<Block> m_blocks;
     std::vector<Opened> m_opened;
 };
