@@ -54,7 +54,7 @@ private:
 /// How devices communicate.
 struct DeviceExchange {
     const PlanloomCommunicationTable *table = nullptr; ///< between the devices; nullptr: through the host
-    std::chrono::nanoseconds deadline = std::chrono::seconds(60);
+    std::chrono::nanoseconds deadline = std::chrono::seconds(240); ///< on a busy machine, too
 };
 
 /// Losses and use of memory of a training whose rank r runs on @p deviceOf(r); nullptr: the processor. @p onStep: after

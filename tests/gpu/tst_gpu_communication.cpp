@@ -17,7 +17,7 @@ using comm::Element;
 namespace {
 
 constexpr int kRanks = 4;
-constexpr std::chrono::seconds kLong{60};
+constexpr std::chrono::seconds kLong{240}; ///< on a busy machine, too
 constexpr std::chrono::seconds kShort{2}; ///< of runs that have to end by it
 
 /// Two convolutions with a residual between, as in a ResNet's block.
