@@ -47,6 +47,10 @@ private:
 /// On more devices only the planners that answer within seconds there are asked, and edits of one field are not tried.
 constexpr std::size_t kFewDevices = 64;
 
+/// Share of the activations that stays on a device under a memory policy whose costs are small: Tang et al., DELTA,
+/// 2022, save 40 to 70 %.
+constexpr double kLeastKept = 0.3;
+
 /// Chunks of layers that a model with more than twice as many is cut between at first.
 constexpr std::size_t kCoarse = 32;
 
@@ -74,7 +78,7 @@ public:
 
     Result<PlanReport> run()
     {
-        if (const MemoryLimit limit = spread(); limit.factor() > 1)
+        if (const MemoryLimit limit = spread(); limit.factor() * leastPersistent() > 1)
             return memoryBinds(*m_problem.subject.cluster, limit);
         makeShapes();
         seed(0, 0.3);
@@ -86,7 +90,7 @@ public:
             polish();
         if (m_simulations.best() == nullptr && !m_progress.stopped() && findsAny())
             improve(m_settings.simulations / 2, 1, 1);
-        if (m_settings.policies && m_problem.subject.cluster->devices().size() <= kFewDevices)
+        if (takesPolicies())
             limitMemory();
         return report();
     }
@@ -296,13 +300,31 @@ private:
             shape.schedule = schedule;
             // Sketches estimated far above the best so far will not be simulated.
             constexpr double kFar = 1.2;
-            for (Sketch &sketch :
-                 bestCuts(m_scorer, table, shape, most, kFar * m_simulations.bestSeconds(), m_progress)) {
-                const Score score = m_scorer.score(sketch);
-                ++m_scored;
-                sketches.push_back({std::move(sketch), score});
+            Cuts cuts = bestCuts(m_scorer, table, shape, most, kFar * m_simulations.bestSeconds(), m_progress);
+            for (Sketch &sketch : cuts.sketches)
+                sketches.push_back(scored(std::move(sketch)));
+            if (cuts.memoryBinds && takesPolicies()) {
+                limit(table, shape, most, {kLeastKept, 1});
+                if (m_simulations.best() == nullptr)
+                    limit(table, shape, most, {0, kFarTooFull});
             }
         }
+    }
+
+    /// Cuts that a memory policy may make room for.
+    void limit(const StageTable &table, const Shape &shape, std::size_t most, Fit fit)
+    {
+        Cuts cuts = bestCuts(m_scorer, table, shape, most, m_simulations.bestSeconds(), m_progress, fit);
+        for (Sketch &sketch : cuts.sketches)
+            if (Scored each = scored(std::move(sketch)); each.score.fullest > 1)
+                m_limitable.push_back(std::move(each));
+    }
+
+    Scored scored(Sketch sketch)
+    {
+        ++m_scored;
+        const Score score = m_scorer.score(sketch);
+        return {std::move(sketch), score};
     }
 
     /// Steps from the best few plans as long as one helps and @p simulations last: first changes of the whole plan,
@@ -365,28 +387,69 @@ private:
 
     // --- Where memory binds ----------------------------------------------------------------------------------------
 
+    [[nodiscard]] bool takesPolicies() const
+    {
+        return m_settings.policies && m_problem.subject.cluster->devices().size() <= kFewDevices
+            && !graph::isLayerProfile(*m_problem.subject.graph);
+    }
+
+    /// Share of weights, gradients and optimizer state that has to stay on devices.
+    [[nodiscard]] double leastPersistent() const
+    {
+        constexpr double kCopies = 2; // of parameters: themselves and their gradients
+        return takesPolicies() ? kCopies / (kCopies + m_problem.optimizer.rule.footprint().states) : 1;
+    }
+
     /// Memory policies on the best plans of those that recompute, and of those that would be faster but do not fit;
-    /// where one helps, other policies for each stage.
+    /// where one helps, other policies for each stage, and other numbers of micro-batches and schedules.
     void limitMemory()
     {
         constexpr std::size_t kFrom = 4;
-        std::vector<const Simulated *> starts;
-        for (const std::vector<Simulated> *list : {&m_simulations.crowded(), &m_simulations.kept()})
-            for (std::size_t i = 0; i < std::min(kFrom, list->size()); ++i)
-                if (list == &m_simulations.kept() || (*list)[i].seconds() < m_simulations.bestSeconds())
-                    starts.push_back(&(*list)[i]);
-        std::vector<plan::Plan> plans;
-        for (const Simulated *start : starts)
-            for (plan::Plan &plan : withPolicies(*start, m_problem))
-                plans.push_back(std::move(plan));
-        if (plans.empty())
-            return;
-        m_progress.report(1, describe());
-        m_simulations.run(std::move(plans), "auto", m_progress);
+        std::vector<Simulated> emptiest;
+        if (m_simulations.best() == nullptr)
+            emptiest = limitable([](const Scored &a, const Scored &b) { return a.score.fullest < b.score.fullest; });
+        const std::vector<Simulated> fastest =
+            limitable([](const Scored &a, const Scored &b) { return a.score.seconds < b.score.seconds; });
+        std::vector<Simulated> starts(m_simulations.kept().begin(),
+                                      m_simulations.kept().begin()
+                                          + static_cast<std::ptrdiff_t>(std::min(kFrom, m_simulations.kept().size())));
+        starts.insert(starts.end(), fastest.begin(), fastest.end());
+        starts.insert(starts.end(), emptiest.begin(), emptiest.end());
+        for (std::size_t begin = 0; begin < starts.size() && !m_progress.stopped(); begin += 2 * kFrom) {
+            std::vector<plan::Plan> plans;
+            for (std::size_t i = begin; i < std::min(begin + 2 * kFrom, starts.size()); ++i)
+                for (plan::Plan &plan : withPolicies(starts[i], m_problem))
+                    plans.push_back(std::move(plan));
+            m_progress.report(1, describe());
+            m_simulations.run(std::move(plans), "auto", m_progress);
+            if (m_simulations.best() != nullptr && hasPolicies(m_simulations.best()->plan))
+                break;
+        }
         bool better = true;
         while (better && !m_progress.stopped() && m_simulations.best() != nullptr
-               && hasPolicies(m_simulations.best()->plan))
-            better = m_simulations.run(otherPolicies(m_simulations.best()->plan), "auto", m_progress);
+               && hasPolicies(m_simulations.best()->plan)) {
+            m_progress.report(1, describe());
+            better = m_simulations.run(otherPolicies(m_simulations.best()->plan, m_problem), "auto", m_progress);
+            better = m_simulations.run(withBudgetsAnew(variants(m_simulations.best()->plan, m_problem, m_settings),
+                                                       m_problem),
+                                       "auto", m_progress)
+                || better;
+        }
+    }
+
+    /// Plans without policies that do not fit and would be faster than the best: the first in @p order of those that a
+    /// policy may make room for are simulated, too.
+    template <class Order>
+    std::vector<Simulated> limitable(const Order &order)
+    {
+        constexpr std::size_t kMost = 16;
+        std::erase_if(m_limitable,
+                      [this](const Scored &each) { return each.score.seconds >= m_simulations.bestSeconds(); });
+        std::stable_sort(m_limitable.begin(), m_limitable.end(), order);
+        simulate(m_limitable, 0, std::min(kMost, m_limitable.size()));
+        std::vector<Simulated> faster = m_simulations.crowded();
+        std::erase_if(faster, [this](const Simulated &each) { return each.seconds() >= m_simulations.bestSeconds(); });
+        return faster;
     }
 
     // --- The answer ------------------------------------------------------------------------------------------------
@@ -405,6 +468,8 @@ private:
         if (best == nullptr) {
             if (m_progress.stopped())
                 return cancelled("stopped before a plan was found");
+            if (const MemoryLimit limit = spread(); limit.factor() > 1)
+                return memoryBinds(*m_problem.subject.cluster, limit);
             if (m_simulations.tightest())
                 return memoryBinds(*m_problem.subject.cluster, *m_simulations.tightest());
             return infeasible("no plan fits: by the estimate every cut of the layers leaves a device too full; use "
@@ -484,6 +549,7 @@ private:
     Scorer m_scorer;
     Simulations m_simulations;
     std::vector<Shape> m_shapes;
+    std::vector<Scored> m_limitable;    ///< would fit if kLeastKept of their activations stayed
     std::set<std::int64_t> m_cutCounts; ///< numbers of micro-batches outside of the space that were cut for
     std::size_t m_scored = 0;
     double m_bound = 0;

@@ -18,11 +18,12 @@ struct Suffix {
 
 class Programme {
 public:
-    Programme(Scorer &scorer, const StageTable &table, const Shape &shape, double limit)
+    Programme(Scorer &scorer, const StageTable &table, const Shape &shape, double limit, Fit fit)
         : m_scorer(scorer),
           m_table(table),
           m_shape(shape),
           m_limit(limit),
+          m_fit(fit),
           m_chunks(table.chunks()),
           m_places(table.places()),
           m_unit(scorer.lines()[shape.line].unit),
@@ -49,6 +50,8 @@ public:
         }
         return sketches;
     }
+
+    [[nodiscard]] bool memoryBinds() const { return m_memoryBinds; }
 
 private:
     Suffix &at(std::size_t stages, std::size_t chunk, std::size_t place)
@@ -80,10 +83,11 @@ private:
                 const Suffix *behind)
     {
         const auto fits = [this](const Scorer::Memory &memory) {
-            return memory.fixed + m_inFlight * memory.perMicroBatch <= 1;
+            return memory.fixed + m_fit.kept * m_inFlight * memory.perMicroBatch <= m_fit.room;
         };
         Suffix made;
         made.recompute = !fits(entry.memory);
+        m_memoryBinds = m_memoryBinds || made.recompute;
         if (made.recompute && !fits(entry.recomputedMemory))
             return {};
         const StageTimes &times = entry.times;
@@ -127,11 +131,13 @@ private:
     const StageTable &m_table;
     Shape m_shape;
     double m_limit;
+    Fit m_fit;
     std::size_t m_chunks;
     std::size_t m_places;
     std::size_t m_unit;
     double m_count;                              ///< of micro-batches
     double m_inFlight = 1;                       ///< of them on the stage that is being chosen
+    bool m_memoryBinds = false;
     std::vector<std::vector<Suffix>> m_suffixes; ///< per count of stages: by chunk and place
 };
 
@@ -188,10 +194,12 @@ double leastShared(const Scorer &scorer, const StageTable &table, std::size_t un
 
 } // namespace
 
-std::vector<Sketch> bestCuts(Scorer &scorer, const StageTable &table, const Shape &shape, std::size_t mostStages,
-                             double limit, const Progress &progress)
+Cuts bestCuts(Scorer &scorer, const StageTable &table, const Shape &shape, std::size_t mostStages, double limit,
+              const Progress &progress, Fit fit)
 {
-    return Programme(scorer, table, shape, limit).run(mostStages, progress);
+    Programme programme(scorer, table, shape, limit, fit);
+    std::vector<Sketch> sketches = programme.run(mostStages, progress);
+    return {std::move(sketches), programme.memoryBinds()};
 }
 
 LeastSeconds leastSeconds(Scorer &scorer, const StageTable &table, const Shape &shape, int mostZero,

@@ -31,15 +31,29 @@ bool overflows(const plan::Stage &stage, const simulate::Report &report, const c
     });
 }
 
+/// False where a device has nothing left.
+bool fitAnew(plan::Plan &plan, const Problem &problem)
+{
+    for (plan::Stage &stage : plan.stages)
+        if (stage.memory.limits()) {
+            stage.memory.budgetBytes = 0;
+            stage.memory.budgetShare = 1;
+        }
+    return fitBudgets(plan, problem).ok();
+}
+
 } // namespace
 
 std::vector<plan::Plan> withPolicies(const Simulated &start, const Problem &problem)
 {
     std::vector<std::size_t> stages;
-    for (std::size_t s = 0; s < start.plan.stages.size(); ++s)
-        if (start.plan.stages[s].recompute != plan::Recompute::None
-            || overflows(start.plan.stages[s], start.report, *problem.subject.cluster))
+    std::vector<std::size_t> full;
+    for (std::size_t s = 0; s < start.plan.stages.size(); ++s) {
+        if (overflows(start.plan.stages[s], start.report, *problem.subject.cluster))
+            full.push_back(s);
+        if (start.plan.stages[s].recompute != plan::Recompute::None || (!full.empty() && full.back() == s))
             stages.push_back(s);
+    }
     std::vector<plan::Plan> all;
     if (stages.empty() || graph::isLayerProfile(*problem.subject.graph))
         return all;
@@ -49,13 +63,18 @@ std::vector<plan::Plan> withPolicies(const Simulated &start, const Problem &prob
             limited.stages[s].recompute = plan::Recompute::None;
             limited.stages[s].memory = policyOf(kPolicies[p]);
         }
-        if (fitBudgets(limited, problem))
+        plan::Plan hosted = limited;
+        if (fitAnew(limited, problem))
             all.push_back(std::move(limited));
+        for (const std::size_t s : full)
+            hosted.stages[s].memory.hostStates = true;
+        if (!full.empty() && fitAnew(hosted, problem))
+            all.push_back(std::move(hosted));
     }
     return all;
 }
 
-std::vector<plan::Plan> otherPolicies(const plan::Plan &plan)
+std::vector<plan::Plan> otherPolicies(const plan::Plan &plan, const Problem &problem)
 {
     std::vector<plan::Plan> all;
     for (std::size_t s = 0; s < plan.stages.size(); ++s) {
@@ -66,14 +85,28 @@ std::vector<plan::Plan> otherPolicies(const plan::Plan &plan)
         all.push_back(std::move(without));
         for (const char *policy : kPolicies) {
             plan::Plan other = plan;
-            const std::int64_t budget = plan.stages[s].memory.budgetBytes;
+            const plan::Memory &now = plan.stages[s].memory;
             other.stages[s].memory = policyOf(policy);
-            other.stages[s].memory.budgetBytes = budget;
-            if (other.stages[s].memory != plan.stages[s].memory)
+            other.stages[s].memory.budgetBytes = now.budgetBytes;
+            other.stages[s].memory.hostStates = now.hostStates;
+            if (other.stages[s].memory != now)
                 all.push_back(std::move(other));
         }
+        plan::Plan elsewhere = plan;
+        elsewhere.stages[s].memory.hostStates = !elsewhere.stages[s].memory.hostStates;
+        if (fitAnew(elsewhere, problem))
+            all.push_back(std::move(elsewhere));
     }
     return all;
+}
+
+std::vector<plan::Plan> withBudgetsAnew(std::vector<plan::Plan> plans, const Problem &problem)
+{
+    std::vector<plan::Plan> fitting;
+    for (plan::Plan &plan : plans)
+        if (fitAnew(plan, problem))
+            fitting.push_back(std::move(plan));
+    return fitting;
 }
 
 bool hasPolicies(const plan::Plan &plan)

@@ -9,11 +9,16 @@ namespace planloom::planners::automatic {
 
 /// Plans like that of @p start whose stages that recompute, or do not fit, have a memory policy in place of
 /// recomputation, with budgets of what their devices have left (plan::Memory); one for each policy that the search
-/// begins with. Empty where no stage does, or operators are not known.
+/// begins with. Where a stage does not fit, also with the optimizer's state on the host. Empty where no stage
+/// recomputes or overflows, or operators are not known.
 std::vector<plan::Plan> withPolicies(const Simulated &start, const Problem &problem);
 
-/// Plans that differ from @p plan, which has policies, in those of one stage: another filter and director, or none.
-std::vector<plan::Plan> otherPolicies(const plan::Plan &plan);
+/// Plans that differ from @p plan, which has policies, in those of one stage: another filter and director, or none, or
+/// the optimizer's state elsewhere.
+std::vector<plan::Plan> otherPolicies(const plan::Plan &plan, const Problem &problem);
+
+/// Those of @p plans whose stages with policies get budgets of what their devices have left.
+std::vector<plan::Plan> withBudgetsAnew(std::vector<plan::Plan> plans, const Problem &problem);
 
 /// True if a stage of @p plan has a memory policy.
 bool hasPolicies(const plan::Plan &plan);

@@ -5,13 +5,6 @@
 #include <numeric>
 
 namespace planloom::planners::automatic {
-namespace {
-
-/// Share of a device's memory above which a stage is skipped, also for the bound: the estimate of memory is never
-/// off by as much.
-constexpr double kFarTooFull = 1.5;
-
-} // namespace
 
 LayerGrid everyLayer(std::size_t layers)
 {

@@ -7,6 +7,10 @@
 
 namespace planloom::planners::automatic {
 
+/// Share of a device's memory above which a stage is skipped, also for the bound: the estimate of memory is never off
+/// by as much.
+inline constexpr double kFarTooFull = 1.5;
+
 /// Where stages may begin and end: beginnings of chunks of layers, and the end.
 using LayerGrid = std::vector<std::size_t>;
 /// Between any two of @p layers layers.

@@ -54,9 +54,11 @@ Status fitBudgets(plan::Plan &plan, const Problem &problem)
     plan::Plan whole = plan; // what is beside the pool depends on no policy, and this one costs least
     for (plan::Stage &stage : whole.stages)
         if (stage.memory.limits()) {
+            const bool hostStates = stage.memory.hostStates;
             stage.memory = {};
             stage.memory.filter = plan::MemoryFilter::Delta;
             stage.memory.budgetShare = 1;
+            stage.memory.hostStates = hostStates;
         }
     const auto program = compile::compilePlan(whole, problem.subject, {.bodies = false, .fold = true});
     if (!program)

@@ -58,6 +58,7 @@ private slots:
     void fitsTheDevice();
     void sameDecisionsAreWrittenEachTime();
     void autoUsesPoliciesWhereMemoryBinds();
+    void autoFitsByPoliciesWhatDoesNotFitOtherwise();
     void aheadIsNeverSlowerThanTheRule_data();
     void aheadIsNeverSlowerThanTheRule();
 };
@@ -156,6 +157,36 @@ void TestMemoryPolicy::autoUsesPoliciesWhereMemoryBinds()
         }
     }
     QVERIFY(helped);
+}
+
+/// In a space that is too large to be searched whole, too: cuts whose activations do not fit get policies.
+void TestMemoryPolicy::autoFitsByPoliciesWhatDoesNotFitOtherwise()
+{
+    const auto automatic = *planners::findPlanner("auto");
+    NoProgress progress;
+    const auto search = [&](const planners::Problem &problem, const char *policies) {
+        return automatic->plan(problem, {{"seeds", "none"}, {"policies", policies}, {"exact", "0"}}, progress);
+    };
+    const auto roomy = search(problemOn(4096), "search");
+    QVERIFY(roomy && !roomy->plan.stages[0].memory.limits());
+    const std::int64_t needs = roomy->predicted.devices[0].peakBytes;
+    int gained = 0;
+    for (const int percent : {60, 50, 40, 30}) {
+        const planners::Problem tight = problemOn(needs * percent / 100 >> 20);
+        const auto without = search(tight, "none");
+        const auto with = search(tight, "search");
+        if (!with) {
+            QVERIFY2(!without, with.error().message.c_str());
+            continue;
+        }
+        QVERIFY(with->predicted.fits);
+        if (without)
+            QVERIFY(with->predicted.iterationSeconds <= without->predicted.iterationSeconds);
+        else
+            QVERIFY(with->plan.stages[0].memory.limits());
+        gained += without ? 0 : 1;
+    }
+    QVERIFY(gained > 0);
 }
 
 void TestMemoryPolicy::aheadIsNeverSlowerThanTheRule_data()

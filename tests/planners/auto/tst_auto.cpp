@@ -422,7 +422,7 @@ private slots:
                 return true;
             });
             double found = kNever;
-            for (const Sketch &sketch : bestCuts(bench.scorer, table, shape, 99, kNever, progress))
+            for (const Sketch &sketch : bestCuts(bench.scorer, table, shape, 99, kNever, progress).sketches)
                 found = std::min(found, bench.scorer.score(sketch).seconds);
             if (best < kNever)
                 QVERIFY2(found <= best * 1.02, qPrintable(QString("%1 instead of %2").arg(found).arg(best)));
