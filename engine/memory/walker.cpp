@@ -191,6 +191,9 @@ Status Walker::runAgain(std::int32_t index)
             made.push_back(output);
     if (const Status status = makeOutputs(producer, true); !status)
         return status;
+    for (const std::int32_t output : again.outputs) // some may have made room for those before them
+        if (item(output).dropped >= 0 && std::find(made.begin(), made.end(), output) == made.end())
+            made.push_back(output);
     std::vector<Block> scratch;
     const Status taken = takeScratch(again, scratch);
     if (!taken)

@@ -181,6 +181,7 @@ private slots:
     void everyPolicyKeepsItsBudget();
     void overlappingIsNotSlower();
     void copiesTakeTimeFromOperators();
+    void eachDecisionIsCarriedOut();
     void aheadIsNeverSlower();
     void noPolicyBeatsTheOptimum();
     void optimumByHand();
@@ -401,6 +402,24 @@ void TestWalk::copiesTakeTimeFromOperators()
         for (const memory::Event &event : engine->events)
             QCOMPARE(event.delay, 0.0);
     }
+}
+
+/// An operator runs again for its first output while its second is there, and there is no room for the first: the
+/// second is dropped, and made again at once by the same event.
+void TestWalk::eachDecisionIsCarriedOut()
+{
+    Stream stream;
+    stream.storages = {{0, -1, false}, {4, 0, true}, {4, 0, true}, {4, 1, true}};
+    stream.operators = {
+        {1, {0}, {1, 2}, {}, 0}, {1, {2}, {3}, {}, 0}, {1, {1}, {}, {1}, 0}, {1, {2, 3}, {}, {2, 3}, 0}};
+    Limits limits = limitsFor(MemoryFilter::Delta, MemoryDirector::Recompute, 10, 1);
+    limits.policy.trigger = plan::MemoryTrigger::Before;
+    const auto course = memory::walk(stream, limits);
+    QVERIFY2(course, course ? "" : course.error().message.c_str());
+    QCOMPARE(logOf(*course), QString("1R 2R 3R"));
+    QVERIFY(course->decisions[0].event >= 0);
+    QCOMPARE(course->decisions[1].event, course->decisions[0].event);
+    checkCourse(stream, limits, *course);
 }
 
 void TestWalk::aheadIsNeverSlower()
