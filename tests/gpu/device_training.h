@@ -103,8 +103,13 @@ inline Outcome trainOnDevices(const plan::Subject &subject, const plan::Plan &pl
         auto executor = runtime::RankExecutor::create(*program, *subject.graph, communicator, feed, ring, options);
         if (!executor)
             return executor.error();
-        const std::unique_ptr<runtime::GpuCommunicator> ended = std::move(*gpus); // goes before the executor's memory
-        if (const Status run = (*executor)->run(); !run)
+        const std::unique_ptr<runtime::GpuCommunicator> teams = std::move(*gpus); // goes before the executor's memory
+        const auto ended = [&given](Status status) { // before memory goes that others may be sending to
+            if (!status)
+                given.abort(status.error().text());
+            return status;
+        };
+        if (const Status run = ended((*executor)->run()); !run)
             return run;
         outcome.peaks[rank] = (*executor)->peakBytes();
         outcome.collectiveBytes[rank] = (*executor)->collectiveBytes();
@@ -112,12 +117,12 @@ inline Outcome trainOnDevices(const plan::Subject &subject, const plan::Plan &pl
             return failed("the arena is not as large as planned");
         const auto evaluation = (*executor)->evaluate();
         if (!evaluation)
-            return evaluation.error();
+            return ended(evaluation.error());
         if (rank == 0)
             outcome.evaluation = *evaluation;
-        const Status arrived = communicator.barrier(exchange.deadline);
-        if (arrived && ended)
-            ended->leave(exchange.deadline);
+        const Status arrived = ended(communicator.barrier(exchange.deadline));
+        if (arrived && teams)
+            teams->leave(exchange.deadline);
         return arrived;
     };
     {

@@ -617,10 +617,15 @@ void TestGpuTraining::devicesStayCurrent()
 
 namespace {
 
-/// Fails when it is asked how far something is for the @p tests th time.
+/// Fails, for all ranks, when it is asked how far something is for the @p tests th time.
 class FailingCommunicator final : public ObservedCommunicator {
 public:
-    FailingCommunicator(comm::Communicator &inner, int tests) : ObservedCommunicator(inner), m_tests(tests) {}
+    FailingCommunicator(comm::Communicator &inner, int tests)
+        : ObservedCommunicator(inner),
+          m_failing(inner),
+          m_tests(tests)
+    {
+    }
 
 private:
     void begins(std::initializer_list<Range> /*ranges*/) override {}
@@ -628,8 +633,12 @@ private:
     void testBegins() override {}
     Result<bool> tested(const comm::Request & /*request*/, Result<bool> done) override
     {
-        return m_tests-- == 0 ? Result<bool>(failed("the cable is out")) : done;
+        if (m_tests-- != 0)
+            return done;
+        m_failing.abort("the cable is out"); // at once: what is under way is of memory that goes with the rank
+        return failed("the cable is out");
     }
+    comm::Communicator &m_failing;
     int m_tests;
 };
 
