@@ -92,8 +92,9 @@ std::string modelsText(const std::vector<ModelRow> &rows)
 
 std::string rateOf(const StepRow &row)
 {
-    return row.tokens > 0 ? fmt::format("{:.4g} tokens/s", row.samplesPerSecond() * row.tokens)
-                          : fmt::format("{:.4g} samples/s", row.samplesPerSecond());
+    const double rate = row.samplesPerSecond() * (row.tokens > 0 ? row.tokens : 1);
+    const std::string number = rate < 1000 ? fmt::format("{:.4g}", rate) : fmt::format("{:.0f}", rate);
+    return number + (row.tokens > 0 ? " tokens/s" : " samples/s");
 }
 
 std::string peerOf(const StepRow &row)
@@ -115,7 +116,7 @@ std::string stepsText(const std::vector<StepRow> &rows)
         fmt::format("{:<24}{:<10}{:>6}{:>7}{:>12}{:>20}{:>12}{:>9}{:>10}{:>10}  {}\n", "STEP", "PRECISION", "BATCH",
                     "MICRO", "MEASURED", "", "PREDICTED", "ERROR", "GRAPHS", "KERNELS", "PYTORCH");
     for (const StepRow &row : rows)
-        text += fmt::format("{:<24}{:<10}{:>6}{:>7}{:>9.2f} ms{:>20}{:>9.2f} ms{:>7.1f} %{:>10}{:>10}  {}  {}\n",
+        text += fmt::format("{:<24}{:<10}{:>6}{:>7}{:>9.2f} ms{:>20}{:>9.2f} ms{:>+7.1f} %{:>10}{:>10}  {}  {}\n",
                             row.model, row.precision, row.batch, row.microBatch, row.seconds * 1e3, rateOf(row),
                             row.predicted * 1e3, row.predictionError() * 100, costOf(row.graphSeconds, row.graphCost()),
                             costOf(row.kernelSeconds, row.kernelCost()), peerOf(row), verdict(row.wrong));
