@@ -22,9 +22,10 @@ bool isShared(const Node &node, int devices) { return node.cores > 0 && devices 
 
 } // namespace
 
-std::vector<std::int32_t> coresOf(const Cluster &cluster, std::span<const DeviceId> devices)
+std::vector<std::int32_t> coresOf(const Cluster &cluster, std::span<const DeviceId> devices, int besides)
 {
-    const std::vector<int> counts = countByNode(cluster, devices);
+    std::vector<int> counts = countByNode(cluster, devices);
+    counts.front() += besides;
     std::vector<std::int32_t> firstCore; // per node
     std::int32_t cores = 0;
     for (const Node &node : cluster.nodes()) {

@@ -24,12 +24,15 @@ Result<std::optional<program::ParameterServer>> serverOf(const Source &source)
     constexpr std::int64_t kFloat = 4;
     program::ParameterServer server{plan.admm->barrier, plan.admm->delay, kFloat * layout.parameters(),
                                     kFloat * layout.elements, 0};
+    // Of the workers' iterations a profile has the same systems, which are solved once whatever the samples.
+    const auto samples = static_cast<double>(plan::replicaRange(plan.stages.front(), 0, plan.globalBatch).size);
     const std::size_t type = subject.cluster->device(plan.stages.front().devices.front()).type;
     for (const admm::Part part : {admm::Part::SolveIn, admm::Part::SolveOut}) {
         const auto solves = admm::blockGraph(part, sizes, *method);
         if (!solves)
             return solves.error();
-        server.seconds += cost::LocalCosts(*subject.costs, *solves).seconds(0, solves->ops().size(), 1, type).value();
+        server.seconds +=
+            cost::LocalCosts(*subject.costs, *solves).seconds(0, solves->ops().size(), samples, type).value();
     }
     return std::optional(server);
 }

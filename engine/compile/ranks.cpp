@@ -53,7 +53,9 @@ PlannedRanks planRanks(const Source &source)
             for (std::size_t device = 0; device < devices.size(); ++device)
                 ranks.ofStage[stage].emplace_back(static_cast<std::int64_t>(ranks.begins.back() + device));
     }
-    ranks.cores = cluster::coresOf(*source.subject.cluster, ranks.devices);
+    const auto &method = source.plan.admm;
+    const int servers = method && method->parallel == admm::Parallel::Asynchronous ? 1 : 0;
+    ranks.cores = cluster::coresOf(*source.subject.cluster, ranks.devices, servers);
     return ranks;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/program/program.h"
 
+#include "engine/program/server_rows.h"
+
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
@@ -278,6 +280,18 @@ void addRoles(const Program &program, trace::Tables &tables)
         tables.tasks.push_back({row.task.id, row.task.kind, -1, -1, row.group});
 }
 
+/// ServerRows, in its order.
+void addServer(const Program &program, trace::Tables &tables)
+{
+    tables.lanes[static_cast<std::size_t>(ServerRows::kMessages)].capacity =
+        static_cast<std::int32_t>(program.ranks.size());
+    tables.rounds.overlap = true; // ranks are in steps of their own
+    tables.ranks.push_back({"parameter server"});
+    tables.tasks.push_back({"S", trace::Kind::Optimizer});
+    for (std::size_t worker = 0; worker < program.ranks.size(); ++worker)
+        tables.tasks.push_back({"w" + std::to_string(worker), trace::Kind::Receive});
+}
+
 } // namespace
 
 trace::Tables traceTables(const Program &program, const cluster::Cluster &cluster)
@@ -295,6 +309,8 @@ trace::Tables traceTables(const Program &program, const cluster::Cluster &cluste
         tables.tasks.push_back({idOf(task), task.kind(), task.stage.value, task.microBatch, task.group.value});
     if (program.sampled)
         addRoles(program, tables);
+    if (program.server)
+        addServer(program, tables);
     return tables;
 }
 

@@ -56,7 +56,6 @@ Result<Prediction> predict(const plan::Document &document, bool kernels)
     if (program->server) {
         // Versions are as far apart as those who wait happen to come: a round has a message or two of every rank.
         prediction.periodSteps = 2 * (program->server->delay + static_cast<std::int32_t>(program->ranks.size()));
-        prediction.tables.ranks.push_back({"parameter server"});
     }
     prediction.nodes = nodesOf(*program, cluster, prediction.tables.ranks.size());
     prediction.peakBytes.resize(prediction.tables.ranks.size()); // neither roles nor servers have an arena

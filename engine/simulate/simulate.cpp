@@ -8,6 +8,8 @@
 #include "engine/simulate/versions.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -62,20 +64,28 @@ void waitForRoles(Report &report, double seconds, std::int64_t samples)
     }
 }
 
-/// A step with a parameter server is one of its versions, not an iteration of all ranks.
-Status goByVersions(Report &report, const program::Program &program)
+/// The first versions of a parameter server, as many as give each rank some answers.
+std::vector<trace::Record> recordsOf(const VersionTimes &times, const program::Program &program)
 {
-    const auto times = versions(program, steadyVersions(program));
-    if (!times)
-        return times.error();
-    report.iterationSeconds = times->perVersion();
+    const auto shown = static_cast<std::size_t>(2 * (program.server->delay + static_cast<int>(program.ranks.size())));
+    const std::int64_t end = std::llround(times.seconds[std::min(shown, times.seconds.size()) - 1] * 1e9);
+    std::vector<trace::Record> records;
+    std::copy_if(times.records.begin(), times.records.end(), std::back_inserter(records),
+                 [end](const trace::Record &record) { return record.start + record.duration <= end; });
+    return records;
+}
+
+/// A step with a parameter server is one of its versions, not an iteration of all ranks.
+void goByVersions(Report &report, const program::Program &program, const VersionTimes &times)
+{
+    report.iterationSeconds = times.perVersion();
     report.lowerBoundSeconds = program.server->seconds;
     report.samplesPerSecond = 0;
     double busy = 0;
     for (std::size_t r = 0; r < report.devices.size(); ++r) {
-        const double iterations = times->iterationsPerSecond(static_cast<int>(r));
+        const double iterations = times.iterationsPerSecond(static_cast<int>(r));
         DeviceReport &device = report.devices[r];
-        device.busyFraction = iterations * times->iteration[r];
+        device.busyFraction = iterations * times.iteration[r];
         busy += device.busyFraction;
         const program::Body &body = program.body(program.ranks[r].bodies.front());
         report.samplesPerSecond += iterations * static_cast<double>(body.maxSamples); // of its one micro-batch
@@ -83,7 +93,6 @@ Status goByVersions(Report &report, const program::Program &program)
     report.bubbleFraction = 1 - busy / static_cast<double>(report.devices.size());
     report.speedupOverOneDevice =
         report.samplesPerSecond * program.oneDevice.value() / static_cast<double>(program.globalBatch);
-    return {};
 }
 
 } // namespace
@@ -112,10 +121,16 @@ Result<Simulation> simulate(const program::Program &program, const cluster::Clus
         return seconds.error();
     Simulation simulation;
     simulation.report = makeReport(program, cluster, recorder, *seconds);
-    if (program.server)
-        if (const Status versioned = goByVersions(simulation.report, program); !versioned)
-            return versioned.error();
     recorder.into(simulation, cluster);
+    if (program.server) {
+        const auto times = versions(program, steadyVersions(program));
+        if (!times)
+            return times.error();
+        goByVersions(simulation.report, program, *times);
+        if (options.trace)
+            simulation.trace.records = recordsOf(*times, program);
+        simulation.trace.sort();
+    }
     if (!program.sampled)
         return simulation;
     const RoleSchedule roles(program, simulation.report.iterationSeconds);

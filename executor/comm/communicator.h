@@ -119,6 +119,14 @@ public:
     /// Ends the work of all ranks at once; their pending calls fail (LocalGroup) or their processes end (MPI).
     virtual void abort(std::string_view reason) = 0;
 
+    /// True if sleep() ends when another rank has put something where test() looks: if all ranks are on this machine,
+    /// and the transport can.
+    [[nodiscard]] virtual bool wakes() const { return false; }
+    /// What comes from here on ends the next sleep(); test once more in between. False: nothing does.
+    virtual void listen(bool /*on*/) {}
+    /// Until something has come; for at most @p blind while a message is under way that may end without a sign.
+    virtual void sleep(std::chrono::nanoseconds /*blind*/) {}
+
     /// Polls @p request until it is done. Error: Failed after @p deadline, naming @p what.
     Status wait(Request &request, std::chrono::nanoseconds deadline, std::string_view what);
     /// Returns once all ranks have called it. Error: Failed, after @p deadline.

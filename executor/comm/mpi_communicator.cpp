@@ -3,6 +3,7 @@
 
 #include "engine/base/log.h"
 #include "executor/comm/add.h"
+#include "executor/comm/doorbell.h"
 #include "executor/comm/pipe_communicator.h"
 #include "executor/comm/ring_pipe.h"
 #include "executor/comm/shared_memory.h"
@@ -161,10 +162,13 @@ public:
         const Result<Extent> extent = extentOf(bytes);
         if (!extent)
             return extent.error();
-        const Request request = takeSlot();
-        return started(request,
-                       MPI_Isend(data, extent->count, extent->type, peer, tag, MPI_COMM_WORLD, &handle(request)),
-                       "MPI_Isend failed");
+        const Request request = takeSlot(bytes);
+        const Result<Request> sent =
+            started(request, MPI_Isend(data, extent->count, extent->type, peer, tag, MPI_COMM_WORLD, &handle(request)),
+                    "MPI_Isend failed");
+        if (!m_bells.empty())
+            m_bells[static_cast<std::size_t>(peer)].ring();
+        return sent;
     }
 
     Result<Request> irecv(void *data, std::int64_t bytes, int peer, int tag) override
@@ -172,10 +176,23 @@ public:
         const Result<Extent> extent = extentOf(bytes);
         if (!extent)
             return extent.error();
-        const Request request = takeSlot();
+        const Request request = takeSlot(bytes);
         return started(request,
                        MPI_Irecv(data, extent->count, extent->type, peer, tag, MPI_COMM_WORLD, &handle(request)),
                        "MPI_Irecv failed");
+    }
+
+    [[nodiscard]] bool wakes() const override { return m_localSize == m_size && !m_bells.empty(); }
+    void listen(bool on) override
+    {
+        if (wakes())
+            m_bells[static_cast<std::size_t>(m_rank)].listen(on);
+    }
+    void sleep(std::chrono::nanoseconds blind) override
+    {
+        constexpr std::chrono::milliseconds kMost{10}; // deadlines are checked then
+        if (wakes())
+            m_bells[static_cast<std::size_t>(m_rank)].sleep(m_blind > 0 ? blind : kMost);
     }
 
     void abort(std::string_view reason) override
@@ -196,6 +213,7 @@ protected:
         if (done == 0)
             return false;
         m_free.push_back(request.slot);
+        m_blind -= m_isBlind[static_cast<std::size_t>(request.slot)] ? 1 : 0;
         request.slot = -1;
         return true;
     }
@@ -237,7 +255,8 @@ protected:
                 pipes.push_back(nullptr);
             else if (shares && there != here.end())
                 pipes.push_back(ringBetween(m_memory.back().data(), here, static_cast<std::size_t>(mine - here.begin()),
-                                            static_cast<std::size_t>(there - here.begin())));
+                                            static_cast<std::size_t>(there - here.begin()),
+                                            m_bells.empty() ? Doorbell() : m_bells[static_cast<std::size_t>(peer)]));
             else
                 pipes.push_back(std::make_unique<MpiPipe>(m_context, group, peer));
         }
@@ -263,21 +282,44 @@ private:
             file = MemoryFile::open(path.data());
         int good = file ? 1 : 0;
         MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_MIN, machine);
-        if (good != 0)
+        if (good != 0) {
             m_file = std::move(*file);
-        else if (m_localRank == 0)
+            shareBells();
+        } else if (m_localRank == 0)
             log(LogLevel::Warning,
                 "the ranks of this machine cannot share memory; collectives go through MPI's messages, more slowly");
     }
 
-    Request takeSlot()
+    /// At the head of the machine's file: a bell for each of its ranks.
+    void shareBells()
     {
+        constexpr std::int64_t kPage = 4096;
+        const std::int64_t used = m_localSize * Doorbell::kBytes;
+        const std::int64_t bytes = (used + kPage - 1) / kPage * kPage;
+        m_fileUsed = bytes;
+        Result<SharedMemory> memory = SharedMemory::ofFile(m_file.descriptor(), 0, bytes);
+        if (!memory)
+            return; // this rank never sleeps
+        m_memory.push_back(std::move(*memory));
+        m_bells.resize(static_cast<std::size_t>(m_size));
+        for (std::size_t i = 0; i < m_ranksHere.size(); ++i)
+            m_bells[static_cast<std::size_t>(m_ranksHere[i])] =
+                Doorbell(m_memory.back().data() + static_cast<std::int64_t>(i) * Doorbell::kBytes);
+    }
+
+    Request takeSlot(std::int64_t bytes)
+    {
+        // Larger messages take several steps on a machine, of which MPI does the last ones while either side tests.
+        constexpr std::int64_t kAtOnce = 4000;
         if (m_free.empty()) {
             m_free.push_back(static_cast<std::int32_t>(m_requests.size()));
             m_requests.push_back(MPI_REQUEST_NULL);
+            m_isBlind.push_back(false);
         }
         const Request request{m_free.back()};
         m_free.pop_back();
+        m_isBlind[static_cast<std::size_t>(request.slot)] = bytes > kAtOnce;
+        m_blind += bytes > kAtOnce ? 1 : 0;
         return request;
     }
 
@@ -302,7 +344,10 @@ private:
     std::int64_t m_fileUsed = 0;
     std::vector<SharedMemory> m_memory; ///< per group that has some
     std::vector<MPI_Request> m_requests;
+    std::vector<bool> m_isBlind; ///< per request: it may end without a sign
+    int m_blind = 0;             ///< of those under way
     std::vector<std::int32_t> m_free;
+    std::vector<Doorbell> m_bells; ///< per rank, those of this machine; empty: they share no memory
 };
 
 int environmentNumber(const char *name)

@@ -35,11 +35,12 @@ struct RingPipe::Line {
     std::int64_t kind;
 };
 
-RingPipe::RingPipe(std::byte *outgoing, std::byte *incoming, int rank, int peer)
+RingPipe::RingPipe(std::byte *outgoing, std::byte *incoming, int rank, int peer, Doorbell bell)
     : m_out(outgoing),
       m_in(incoming),
       m_rank(rank),
-      m_peer(peer)
+      m_peer(peer),
+      m_bell(bell)
 {
     static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "counters are shared between processes");
     static_assert(sizeof(Control) <= kHeader && sizeof(Line) <= kLine && kCapacity % kLine == 0);
@@ -48,8 +49,11 @@ RingPipe::RingPipe(std::byte *outgoing, std::byte *incoming, int rank, int peer)
 Status RingPipe::send(const std::byte *data, std::int64_t bytes, const Label &label)
 {
     m_sends[static_cast<std::size_t>(m_sendsGiven++ % kWindow)] = {data, bytes, label};
-    while (pushSome()) {
-    }
+    bool pushed = false;
+    while (pushSome())
+        pushed = true;
+    if (pushed)
+        m_bell.ring();
     return {};
 }
 
@@ -61,15 +65,15 @@ Status RingPipe::receive(const Incoming &piece, const Label &label)
 
 Status RingPipe::progress()
 {
-    while (pushSome()) {
-    }
-    while (true) {
-        const Result<bool> moved = pullSome();
-        if (!moved)
-            return moved.error();
-        if (!*moved)
-            return {};
-    }
+    bool changed = false;
+    while (pushSome())
+        changed = true;
+    Result<bool> pulled = pullSome();
+    for (; pulled && *pulled; pulled = pullSome())
+        changed = true;
+    if (changed)
+        m_bell.ring();
+    return pulled ? Status() : Status(pulled.error());
 }
 
 /// Copies as much of the oldest piece as the ring takes; false if nothing could be.
@@ -170,12 +174,13 @@ Status RingPipe::compare(const Line &line, const In &expected) const
                   + " there (number " + std::to_string(line.sequence) + ")");
 }
 
-std::unique_ptr<Pipe> ringBetween(std::byte *memory, std::span<const int> ranks, std::size_t mine, std::size_t peer)
+std::unique_ptr<Pipe> ringBetween(std::byte *memory, std::span<const int> ranks, std::size_t mine, std::size_t peer,
+                                  Doorbell bell)
 {
     const auto direction = [&](std::size_t from, std::size_t to) {
         return memory + static_cast<std::int64_t>(from * ranks.size() + to) * RingPipe::kBytes;
     };
-    return std::make_unique<RingPipe>(direction(mine, peer), direction(peer, mine), ranks[mine], ranks[peer]);
+    return std::make_unique<RingPipe>(direction(mine, peer), direction(peer, mine), ranks[mine], ranks[peer], bell);
 }
 
 } // namespace planloom::comm

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "executor/comm/doorbell.h"
 #include "executor/comm/pipe.h"
 
 #include <array>
@@ -19,7 +20,8 @@ public:
     static constexpr std::int64_t kCapacity = 256 * 1024; ///< two chunks: one is filled while the other is emptied
     static constexpr std::int64_t kBytes = kCapacity + 4096;
 
-    RingPipe(std::byte *outgoing, std::byte *incoming, int rank, int peer);
+    /// @p bell: the peer's, rung when there is something for it, or room.
+    RingPipe(std::byte *outgoing, std::byte *incoming, int rank, int peer, Doorbell bell);
 
     Status send(const std::byte *data, std::int64_t bytes, const Label &label) override;
     Status receive(const Incoming &piece, const Label &label) override;
@@ -45,6 +47,7 @@ private:
     std::byte *m_in;
     int m_rank;
     int m_peer;
+    Doorbell m_bell;
     std::array<Out, kWindow> m_sends{};
     std::array<In, kWindow> m_receives{};
     std::int64_t m_sent = -1; ///< bytes of the piece at hand that are in the ring; -1: its line is not there yet
@@ -57,7 +60,8 @@ private:
 };
 
 /// The pipe from position @p mine to @p peer of @p ranks, in memory of ranks.size() squared times RingPipe::kBytes that
-/// all of them share.
-std::unique_ptr<Pipe> ringBetween(std::byte *memory, std::span<const int> ranks, std::size_t mine, std::size_t peer);
+/// all of them share. @p bell: the peer's.
+std::unique_ptr<Pipe> ringBetween(std::byte *memory, std::span<const int> ranks, std::size_t mine, std::size_t peer,
+                                  Doorbell bell = {});
 
 } // namespace planloom::comm

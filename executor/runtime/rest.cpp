@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/runtime/rest.h"
 
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -27,11 +28,36 @@ struct SchedulingAttributes {
 
 } // namespace
 
-void restWhileIdle(std::int64_t idle)
+std::chrono::nanoseconds restOf(std::int64_t idle)
 {
     constexpr std::int64_t kShortest = 20'000;
     constexpr std::int64_t kLongest = 200'000;
-    std::this_thread::sleep_for(std::chrono::nanoseconds(std::clamp(idle / 8, kShortest, kLongest)));
+    return std::chrono::nanoseconds(std::clamp(idle / 8, kShortest, kLongest));
+}
+
+void restWhileIdle(std::int64_t idle) { std::this_thread::sleep_for(restOf(idle)); }
+
+void Rest::idle(std::int64_t idle)
+{
+    if (idle < m_spins) {
+        sched_yield();
+        return;
+    }
+    if (!m_comm.wakes()) {
+        restWhileIdle(idle);
+        return;
+    }
+    if (m_listens)
+        m_comm.sleep(restOf(idle));
+    m_comm.listen(true);
+    m_listens = true;
+}
+
+void Rest::moved()
+{
+    if (m_listens)
+        m_comm.listen(false);
+    m_listens = false;
 }
 
 void sleepExactly()

@@ -3,7 +3,6 @@
 
 #include "engine/simulate/clock.h"
 #include "executor/runtime/parameter_server.h"
-#include "executor/runtime/rest.h"
 
 #include <sched.h>
 
@@ -112,8 +111,10 @@ bool TaskLoop::poll()
         finish(unit);
         moved = true;
     }
-    if (moved)
+    if (moved) {
+        m_rest.moved();
         startReady();
+    }
     return moved;
 }
 
@@ -176,8 +177,8 @@ Status TaskLoop::waitWhileIdle()
         return failed(whatWaits());
     if (m_options.served != nullptr)
         m_options.served->rest();
-    else if (m_options.link != nullptr) // the server needs a core, and answers at its own time
-        restWhileIdle(idle);
+    else if (sleeps()) // others need the core
+        m_rest.idle(idle);
     else
         sched_yield();
     return {};

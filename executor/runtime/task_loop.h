@@ -4,6 +4,7 @@
 #include "engine/dispatch/dispatcher.h"
 #include "engine/trace/trace.h"
 #include "executor/runtime/compute_tasks.h"
+#include "executor/runtime/rest.h"
 
 #include <memory>
 #include <optional>
@@ -33,7 +34,8 @@ public:
           m_communication(communication),
           m_compute(parts, communication, options),
           m_options(options),
-          m_sink(sink)
+          m_sink(sink),
+          m_rest(options.link != nullptr ? options.link->processes() : parts.comm, options.link != nullptr ? 0 : kSpins)
     {
     }
 
@@ -58,9 +60,18 @@ public:
         m_lastProgress = m_parts.now();
     }
     void reached(std::int64_t step) { m_step = step; }
+    /// While it waits for other ranks. Not where something may end without a sign from one of them: on a device, and
+    /// copies to the host tier.
+    [[nodiscard]] bool sleeps() const
+    {
+        return m_options.link != nullptr
+            || (m_options.sharesCores && m_parts.comm.wakes() && m_parts.device.hostAddressable()
+                && m_parts.own().hostBytes == 0);
+    }
 
 private:
     using Unit = dispatch::Dispatcher::Unit;
+    static constexpr std::int64_t kSpins = 20'000; ///< nanoseconds; what ranks that wait for each other take to answer
 
     /// Progress of a task, beside the Program.
     struct Progress {
@@ -111,6 +122,7 @@ private:
     Status m_status;                  ///< the first error of a communication call or the device
     std::int64_t m_step = 0;
     std::int64_t m_lastProgress = 0;
+    Rest m_rest;
 };
 
 } // namespace planloom::runtime

@@ -29,6 +29,8 @@ public:
     /// @p all: the processes of the run, of which the last one is the server. Borrowed.
     VersionLink(comm::Communicator &all, const program::ParameterServer &server, std::int64_t version);
 
+    [[nodiscard]] comm::Communicator &processes() { return m_all; }
+
     /// Sends the message at @p data, host memory, in whose place the answer comes. Error: Failed.
     Status start(std::byte *data);
     /// True once the answer is there. Error: Failed.

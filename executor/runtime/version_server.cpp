@@ -5,6 +5,7 @@
 #include "engine/admm/pattern.h"
 #include "engine/base/files.h"
 #include "engine/dispatch/versions.h"
+#include "engine/program/server_rows.h"
 #include "executor/runtime/clock.h"
 #include "executor/runtime/rest.h"
 #include "executor/runtime/version_link.h"
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <optional>
 
 namespace planloom::runtime {
 namespace {
@@ -70,8 +72,11 @@ public:
           m_server(std::move(server)),
           m_versions(workers(), context.plan.admm->barrier, context.plan.admm->delay),
           m_version(context.request.from.step),
-          m_peers(static_cast<std::size_t>(workers()))
+          m_peers(static_cast<std::size_t>(workers())),
+          m_rest(context.comm)
     {
+        if (context.program != nullptr)
+            m_rows.emplace(*context.program);
         for (Peer &peer : m_peers) {
             peer.message.resize(static_cast<std::size_t>(m_server.layout().elements));
             peer.answer.resize(static_cast<std::size_t>(m_server.layout().parameters()));
@@ -100,7 +105,7 @@ public:
             if (const Status made = makeVersions(); !made)
                 return made;
             if (moved)
-                m_lastMoved = monotonicNanoseconds();
+                noteProgress();
             else if (const Status waits = wait(); !waits)
                 return waits;
         }
@@ -113,6 +118,7 @@ private:
         State state = State::Listens;
         Header asked{};
         Header header{};
+        std::int64_t arrived = 0; ///< when the message was there
         std::vector<float> message;
         std::vector<float> answer;
         std::array<comm::Request, 2> requests;
@@ -123,6 +129,12 @@ private:
     [[nodiscard]] std::chrono::nanoseconds deadline() const
     {
         return std::chrono::nanoseconds(static_cast<std::int64_t>(m_context.request.settings.timeout() * 1e9));
+    }
+
+    void noteProgress()
+    {
+        m_lastMoved = monotonicNanoseconds();
+        m_rest.moved();
     }
 
     Status prepare()
@@ -220,6 +232,7 @@ private:
                                              kMessageTag));
         }
         peer.state = State::Waits;
+        peer.arrived = monotonicNanoseconds();
         if (m_flags != 0)
             return answerAll();
         return m_versions.arrive(static_cast<int>(k));
@@ -247,19 +260,25 @@ private:
 
     Status makeVersion(const std::vector<int> &arrived)
     {
+        const std::int64_t begin = monotonicNanoseconds();
         for (const int k : arrived)
             m_server.take(k, m_peers[static_cast<std::size_t>(k)].message);
         if (const Status solved = m_server.solve(); !solved)
             return solved;
+        if (m_rows)
+            record(m_rows->solves, program::ServerRows::kSolves, m_version, begin);
         report(); // which may ask for the end
         const std::int64_t flags = flagsOf(m_version + 1);
-        if (const Status logged = m_log.add(m_version, arrived, flags != 0); !logged)
-            return logged;
         ++m_version;
         m_flags = flags;
-        if (m_flags != 0)
-            return answerAll();
-        for (const int k : arrived)
+        if (const Status sent = flags != 0 ? answerAll() : answerThose(arrived); !sent)
+            return sent;
+        return m_log.add(m_version - 1, arrived, flags != 0); // while those who were answered compute
+    }
+
+    Status answerThose(const std::vector<int> &workers)
+    {
+        for (const int k : workers)
             if (const Status sent = answer(static_cast<std::size_t>(k)); !sent)
                 return sent;
         return {};
@@ -312,8 +331,16 @@ private:
         std::copy(m_server.answer().begin(), m_server.answer().end(), peer.answer.begin());
         peer.state = State::Answers;
         const int rank = static_cast<int>(k);
+        if (m_rows)
+            record(m_rows->messageOf(rank), program::ServerRows::kMessages, m_version - 1, peer.arrived);
         return keep(peer, m_context.comm.isend(peer.header.data(), sizeof peer.header, rank, kVersionTag),
                     m_context.comm.isend(peer.answer.data(), bytesOf(peer.answer), rank, kAnswerTag));
+    }
+
+    void record(std::int32_t task, std::int32_t lane, std::int64_t step, std::int64_t begin)
+    {
+        m_context.sink->write({begin - m_context.origin, monotonicNanoseconds() - begin, task,
+                               static_cast<std::int32_t>(step), m_rows->rank, lane});
     }
 
     /// Leaves the core to those that compute. Error: Failed, nothing has come for too long.
@@ -326,7 +353,7 @@ private:
         const std::int64_t idle = monotonicNanoseconds() - m_lastMoved;
         if (idle > (between ? kBetweenSteps : 1) * deadline().count())
             return failed(whatWaits());
-        restWhileIdle(idle);
+        m_rest.idle(idle);
         return {};
     }
 
@@ -364,6 +391,8 @@ private:
     std::size_t m_left = 0;
     std::int64_t m_lastVersion = 0;
     std::int64_t m_lastMoved = 0;
+    Rest m_rest;
+    std::optional<program::ServerRows> m_rows; ///< of what is recorded
 };
 
 } // namespace

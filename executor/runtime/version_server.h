@@ -2,8 +2,10 @@
 #pragma once
 
 #include "engine/plan/plan.h"
+#include "engine/program/program.h"
 #include "engine/run/metrics.h"
 #include "engine/run/settings.h"
+#include "engine/trace/trace.h"
 #include "executor/comm/communicator.h"
 
 #include <atomic>
@@ -21,6 +23,10 @@ struct VersionServerContext {
     std::string runFolder;    ///< gets arrivals.csv; empty: nothing is written
     std::function<void(const run::StepMetrics &)> onVersion;
     const std::atomic<bool> *stop = nullptr; ///< set by any thread: the next version is the last
+    /// Whose rows (program::ServerRows) the records in `sink` are of; nullptr: nothing is recorded.
+    const program::Program *program = nullptr;
+    trace::Sink *sink = nullptr;
+    std::int64_t origin = 0; ///< time zero of records, on this machine's monotonic clock
 };
 
 /// Makes versions of the parameters from ranks' messages, as dispatch::Versions says, until the run's last step, and

@@ -145,9 +145,14 @@ private:
                 fmt::format("{} processes were started for {} workers and a parameter server", m_all.size(), ranks));
         const auto deadline = std::chrono::nanoseconds(static_cast<std::int64_t>(m_request.settings.timeout() * 1e9));
         if (m_all.rank() == ranks) {
-            const Status served = runVersionServer(
-                {m_document.plan, m_document.subject, m_request, m_all, m_options.runDir,
-                 [&drain](const run::StepMetrics &version) { drain.report(version); }, &drain.stopRequested()});
+            m_recording.traceEvery(m_request.settings.traceEvery, program.periodSteps);
+            const auto origin = agreeOnOrigin(m_all, kIdle * deadline);
+            if (!origin)
+                return origin.error();
+            const Status served =
+                runVersionServer({m_document.plan, m_document.subject, m_request, m_all, m_options.runDir,
+                                  [&drain](const run::StepMetrics &version) { drain.report(version); },
+                                  &drain.stopRequested(), &program, &m_recording, *origin});
             return served ? m_all.barrier(kIdle * deadline) : served;
         }
         auto workers = TrainerCommunicator::create(m_all, ranks);
@@ -191,6 +196,7 @@ private:
                 .in(m_request.settings.data);
         if (m_request.from.sample >= 0)
             feed.order.goOn(m_request.from.step, m_document.plan.globalBatch, m_request.from.sample);
+        m_sharesCores = m_all.localSize() > coresHere();
         const int threads = pinToShare(m_all.localRank(), m_all.localSize());
         omp_set_num_threads(m_request.settings.threads > 0 ? static_cast<int>(m_request.settings.threads) : threads);
         m_recording.traceEvery(m_request.settings.traceEvery, program.periodSteps);
@@ -271,7 +277,7 @@ private:
         return m_served ? m_served->close() : Status();
     }
 
-    /// Time zero of all processes of a job, which the trainers have agreed on among themselves.
+    /// Time zero of all processes, which the ranks of the Program have agreed on among themselves.
     Status shareOrigin(RankExecutor &executor)
     {
         const auto deadline = std::chrono::nanoseconds(static_cast<std::int64_t>(m_request.settings.timeout() * 1e9));
@@ -279,7 +285,8 @@ private:
         if (!origin)
             return origin.error();
         executor.setOrigin(*origin);
-        m_link->setOrigin(*origin);
+        if (m_link != nullptr)
+            m_link->setOrigin(*origin);
         return {};
     }
 
@@ -314,6 +321,7 @@ private:
         options.modelFolder = modelFolder(m_document.plan.modelSource);
         options.deadline = std::chrono::nanoseconds(static_cast<std::int64_t>(m_request.settings.timeout() * 1e9));
         options.stop = &drain.stopRequested();
+        options.sharesCores = m_sharesCores;
         if (m_versions) {
             options.link = &*m_versions;
             options.deadline *= 2; // the server knows who is late, and says so first
@@ -353,7 +361,7 @@ private:
         model.reset();
         if (!executor)
             return executor.error();
-        if (m_link != nullptr) {
+        if (m_link != nullptr || m_versions) {
             if (const Status shared = shareOrigin(**executor); !shared)
                 return shared;
         }
@@ -433,7 +441,8 @@ private:
     plan::Document m_document;
     MemoryUse m_memory;
     Parameters m_parameters; ///< that the steps before have left to those of another Program
-    bool m_stopped = false;  ///< before its last step
+    bool m_sharesCores = false;
+    bool m_stopped = false; ///< before its last step
 };
 
 int exitStatus(const Error &error)

@@ -406,13 +406,16 @@ std::optional<BusyRole> busiestRole(const program::Program &program, const trace
 plan::Why whyOf(const plan::Plan &plan, const plan::Subject &subject, const program::Program &program,
                 const simulate::Simulation &simulation)
 {
-    if (!program.sampled)
+    if (!program.sampled && !program.server)
         return Explanation(plan, subject, program, simulation).make();
-    program::Program ranks = program; // the trace has the job's steps, which are no tasks of the Program
+    program::Program ranks = program; // the trace has what other processes do, too, which are no tasks of the Program
     ranks.sampled.reset();
+    ranks.server.reset();
     auto alone = simulate::simulate(ranks, *subject.cluster, {.trace = true, .memory = false});
     if (!alone)
         return {};
+    if (program.server) // of an iteration of a worker
+        return Explanation(plan, subject, ranks, *alone).make();
     const double iteration = simulation.report.iterationSeconds;
     const double waits = iteration - std::exchange(alone->report.iterationSeconds, iteration);
     plan::Why why = Explanation(plan, subject, ranks, *alone).make();

@@ -17,6 +17,7 @@ namespace {
 using planloom::gnn::RoleKind;
 
 constexpr std::int64_t kMostSearched = 1 << 20;
+constexpr std::int64_t kMostServersOfDevice = 2; // more would only take turns on their machine's processors
 
 struct GnnSettings {
     std::int64_t trainers = 0;
@@ -206,6 +207,12 @@ Status checkCounts(const Problem &problem, GnnSettings &settings)
     if (settings.trainers > devices)
         return infeasible(fmt::format("{} trainers do not fit the {} devices of cluster {}; use fewer",
                                       settings.trainers, devices, problem.subject.cluster->name()));
+    if (settings.servers > kMostServersOfDevice * devices)
+        return infeasible(fmt::format("{} parameter servers are too many for the {} devices of cluster {}: servers "
+                                      "compute on their machines' processors, each on a part of the parameters; use at "
+                                      "most {}",
+                                      settings.servers, devices, problem.subject.cluster->name(),
+                                      kMostServersOfDevice * devices));
     const std::int64_t shares = settings.trainers * settings.samplers;
     if (problem.globalBatch % shares != 0)
         return badInput(fmt::format("a batch of {} cannot be shared out evenly by {} trainers with {} samplers each; "

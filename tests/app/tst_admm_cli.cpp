@@ -8,6 +8,7 @@
 #include <QTest>
 
 #include <cmath>
+#include <csignal>
 
 using namespace planloom::testing;
 
@@ -121,6 +122,10 @@ private slots:
         QVERIFY2(summary["evaluation_accuracy"].toDouble() > 0.7, once.out.constData());
         const QByteArray recorded = readAll(at("ap.run/arrivals.csv"));
         QCOMPARE(recorded.count('\n'), 13);
+        QVERIFY(run({"export", "ap.run", "--to", "chrome-trace", "-o", "ap.trace.json"}).status == 0);
+        const QByteArray trace = readAll(at("ap.trace.json"));
+        for (const char *name : {"\"S\"", "\"w0\"", "\"w1\"", "parameter server"})
+            QVERIFY2(trace.contains(name), name);
 
         const Done again = train("ap.json", "again.run", 12, often + QStringList{"--arrivals", "ap.run/arrivals.csv"});
         QVERIFY2(again.status == 0, again.err.constData());
@@ -137,6 +142,34 @@ private slots:
         const QJsonObject wanted = objectOf(readAll(at("ap.run/metrics.jsonl")).trimmed().split('\n').back());
         for (const char *key : {"step", "loss", "objective", "primal_residual", "dual_residual"})
             QCOMPARE(last[key].toDouble(), wanted[key].toDouble());
+    }
+
+    /// The other goes on until the silent one is as late as it may be, and the run ends by its name.
+    void aSilentWorkerIsNamed()
+    {
+        const Done planned =
+            plan({"--cluster", "local:2", "--batch", "1198", "--set", "workers=2", "--set", "parallel=asynchronous",
+                  "--set", "barrier=1", "--set", "delay=3", "-o", "silent.json"});
+        QVERIFY2(planned.status == 0, planned.err.constData());
+        QProcess process;
+        start(process,
+              {"train", "silent.json", "--data", kDigits, "--holdout", "0.3333", "--run-dir", "silent.run", "--steps",
+               "1000000", "--timeout", "3"});
+        QTRY_VERIFY_WITH_TIMEOUT(readAll(at("silent.run/metrics.jsonl")).count('\n') > 4, kWait);
+        pid_t worker = 0;
+        for (const QString &entry : QDir("/proc").entryList(QDir::Dirs)) {
+            const QString folder = "/proc/" + entry;
+            if (readAll(folder + "/cmdline").contains("silent.run")
+                && readAll(folder + "/environ").contains("OMPI_COMM_WORLD_RANK=1")
+                && QFileInfo(folder + "/cwd").canonicalFilePath() == QFileInfo(m_folder.path()).canonicalFilePath())
+                worker = entry.toInt();
+        }
+        QVERIFY(worker > 1);
+        QCOMPARE(::kill(worker, SIGSTOP), 0);
+        QVERIFY(process.waitForFinished(kWait));
+        const QByteArray said = process.readAllStandardError();
+        QCOMPARE(process.exitCode(), 1);
+        QVERIFY2(said.contains("waits for worker 1 (n0:g1), 3 versions late"), said.constData());
     }
 
     void goesOnByGradients_data()

@@ -3,6 +3,7 @@
 #include "tests/ui/studio_fixture.h"
 #include "ui/planview/plan_view.h"
 
+#include <QLineSeries>
 #include <QTest>
 
 using namespace planloom;
@@ -147,6 +148,48 @@ private Q_SLOTS:
         QCOMPARE(m_state.document(), before);
         if (const QByteArray file = qgetenv("PLANLOOM_PICTURE"); !file.isEmpty())
             QVERIFY(m_view->grab().save(QString::fromUtf8(file)));
+    }
+
+    /// Where and when updates are made: a staircase in the interleaved order, blocks in the split one.
+    void sweepsOfAnIteration()
+    {
+        QVERIFY(planned("admm", {{"workers", "4"}}));
+        SweepChart *chart = controls()->sweeps();
+        QVERIFY(chart->sweeps().has_value());
+        using Update = simulate::Sweeps::Update;
+        using Block = simulate::Sweeps::Block;
+        const auto steps = [&](Block block, bool backward) {
+            QList<int> all;
+            for (const Update &update : chart->sweeps()->updates)
+                if (update.block == block && update.backward == backward)
+                    all << update.step;
+            return all;
+        };
+        const QList<int> down{8, 7, 6, 5, 4, 3, 2, 1};
+        const QList<int> up{1, 2, 3, 4, 5, 6, 7, 8};
+        QCOMPARE(steps(Block::Hidden, true), down);
+        QCOMPARE(steps(Block::Input, true), down);
+        QCOMPARE(steps(Block::Hidden, false), up);
+        QCOMPARE(steps(Block::Input, false), up);
+        QCOMPARE(chart->sweeps()->exchanges.size(), std::size_t{4}); // sums out, in, out, and figures
+        double before = 0;
+        for (const Update &update : chart->sweeps()->updates) {
+            QVERIFY(update.begin >= before && update.end >= update.begin);
+            before = update.end;
+        }
+        QVERIFY(before <= chart->sweeps()->seconds);
+        const Update third = *std::ranges::find_if(chart->sweeps()->updates, [](const Update &update) {
+            return update.block == Block::Hidden && update.step == 3;
+        });
+        QVERIFY(chart->describe(chart->rectOf(third).center()).startsWith(QStringLiteral("h3, backward sweep: ")));
+        if (const QByteArray file = qgetenv("PLANLOOM_PICTURE_SWEEPS"); !file.isEmpty())
+            QVERIFY(m_view->grab().save(QString::fromUtf8(file)));
+        field<QComboBox>(QStringLiteral("Order"))->setCurrentIndex(1);
+        QCOMPARE(steps(Block::Hidden, true), down);
+        const auto &updates = chart->sweeps()->updates;
+        const auto firstInput = std::ranges::find(updates, Block::Input, &Update::block);
+        QCOMPARE(std::ranges::count(updates.begin(), firstInput, Block::Hidden, &Update::block), 8);
+        field<QComboBox>(QStringLiteral("Order"))->setCurrentIndex(0);
     }
 
     /// Each worker keeps a device for each range of steps.

@@ -84,6 +84,8 @@ private Q_SLOTS:
         QCOMPARE(panel.accuracies().size(), std::size_t(1));
         QCOMPARE(panel.accuracies()[0]->points(), (QList<QPointF>{{1, 0.3}, {2, 0.9}}));
 
+        QVERIFY(panel.accuracyHint()->isHidden());
+
         panel.compareWith(runFolder("adam", 0.25, 0.6));
         QCOMPARE(panel.accuracies().size(), std::size_t(2));
         QCOMPARE(panel.accuracies()[1]->name(), QStringLiteral("adam"));
@@ -104,6 +106,11 @@ private Q_SLOTS:
         panel.showRun(folder, true);
         QVERIFY(panel.noteLabel()->text().contains(QStringLiteral("line 2")));
         QVERIFY(panel.map()->residuals().steps.empty());
+        QVERIFY(panel.accuracyHint()->isHidden());
+        QFile::remove(folder + QStringLiteral("/metrics.jsonl"));
+        panel.showRun(folder, false);
+        QVERIFY(!panel.accuracyHint()->isHidden());
+        QVERIFY(panel.accuracyHint()->text().contains(QStringLiteral("--validate-every")));
     }
 };
 

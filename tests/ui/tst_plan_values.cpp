@@ -217,10 +217,10 @@ void TestPlanValues::summarySaysWhatChanged()
     after.samplesPerSecond = 90;
     after.bubbleFraction = 0.25;
     after.fits = true;
-    const QString text = predictionText(after, before);
+    const QString text = predictionText({}, after, before);
     for (const char *part : {"(+10.00 %)", "(−10.00 %)", "(−5.0 points)", "fits in memory (did not before)"})
         QVERIFY2(text.contains(QString::fromUtf8(part)), qPrintable(text));
-    QVERIFY(predictionText(after, after).contains(QStringLiteral("(no change)")));
+    QVERIFY(predictionText({}, after, after).contains(QStringLiteral("(no change)")));
     plan::Plan plan;
     QVERIFY(estimateText(plan, after).isEmpty());
     plan.planner.name = "dapple";

@@ -27,7 +27,11 @@ AdmmControls::AdmmControls(StudioState *state, QWidget *parent) : QScrollArea(pa
     auto *both = new QHBoxLayout(page);
     both->setContentsMargins(8, 6, 8, 6);
     both->addLayout(m_form, 1);
-    both->addWidget(m_straggler, 2);
+    m_sweeps = new SweepChart(page);
+    auto *right = new QVBoxLayout;
+    right->addWidget(m_straggler, 1);
+    right->addWidget(m_sweeps, 1);
+    both->addLayout(right, 2);
     setWidget(page);
     setWidgetResizable(true);
     setFrameShape(QFrame::NoFrame);
@@ -193,6 +197,7 @@ void AdmmControls::refresh()
         each->setEnabled(settings.parallel == admm::Parallel::Asynchronous);
     m_refreshing = false;
     m_straggler->show(plan, m_state->document()->subject);
+    m_sweeps->show(plan, m_state->document()->subject);
 }
 
 } // namespace planloom::ui

@@ -8,6 +8,7 @@
 #include <QSpinBox>
 
 #include "ui/planview/straggler_panel.h"
+#include "ui/planview/sweep_chart.h"
 #include "ui/state/studio_state.h"
 
 #include <functional>
@@ -17,7 +18,8 @@
 namespace planloom::ui {
 
 /// The settings of a plan that trains by ADMM, the plan's field `training`: who waits for whom, penalties,
-/// sub-problems, and how many workers there are; beside them, what one slow worker costs. Every change is one undoable
+/// sub-problems, and how many workers there are; beside them, what one slow worker costs, and when an iteration updates
+/// what. Every change is one undoable
 /// edit of the state, which simulates it; after a refused one the old figure is shown again. Empty for other plans.
 class AdmmControls final : public QScrollArea {
     Q_OBJECT
@@ -28,6 +30,7 @@ public:
     /// True if the open plan trains by ADMM.
     [[nodiscard]] bool applies() const;
     [[nodiscard]] StragglerPanel *straggler() { return m_straggler; }
+    [[nodiscard]] SweepChart *sweeps() { return m_sweeps; }
 
 private:
     using Settings = admm::Settings;
@@ -44,6 +47,7 @@ private:
     StudioState *m_state;
     QFormLayout *m_form;
     StragglerPanel *m_straggler;
+    SweepChart *m_sweeps = nullptr;
     QSpinBox *m_workers = nullptr;
     std::vector<std::pair<QComboBox *, std::function<int(const Settings &)>>> m_choices;
     std::vector<std::pair<QSpinBox *, int Settings::*>> m_counts;

@@ -36,10 +36,13 @@ QString points(double before, double after)
 
 } // namespace
 
-QString predictionText(const simulate::Report &now, const std::optional<simulate::Report> &before)
+QString predictionText(const plan::Plan &plan, const simulate::Report &now,
+                       const std::optional<simulate::Report> &before)
 {
     QStringList parts;
-    parts << QObject::tr("Iteration %1").arg(secondsText(now.iterationSeconds));
+    const bool versions = plan.admm && plan.admm->parallel == admm::Parallel::Asynchronous;
+    parts << (versions ? QObject::tr("A version every %1") : QObject::tr("Iteration %1"))
+                 .arg(secondsText(now.iterationSeconds));
     parts << QObject::tr("%1 samples/s").arg(now.samplesPerSecond, 0, 'f', now.samplesPerSecond < 100 ? 2 : 0);
     parts << QObject::tr("bubbles %1").arg(percentText(now.bubbleFraction));
     parts << QObject::tr("speed-up %1× over one device").arg(now.speedupOverOneDevice, 0, 'f', 2);

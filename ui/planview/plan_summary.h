@@ -12,9 +12,10 @@
 
 namespace planloom::ui {
 
-/// "iteration 12.3 ms (−3.10 %)  ·  ..." : the predicted figures and the changes by the last edit. Changes
+/// "iteration 12.3 ms (−3.10 %)  ·  ..." : the predicted figures of @p plan and the changes by the last edit. Changes
 /// have a sign.
-QString predictionText(const simulate::Report &now, const std::optional<simulate::Report> &before);
+QString predictionText(const plan::Plan &plan, const simulate::Report &now,
+                       const std::optional<simulate::Report> &before);
 
 /// The planner's estimate beside the simulated time of the current plan; empty if it gave
 /// nothing.

@@ -286,7 +286,8 @@ void PlanView::refreshPrediction()
     }
     const QString name = shapeText(document->plan);
     if (report()) {
-        m_summary->setText(name + QStringLiteral("  ·  ") + predictionText(*report(), state()->previousReport()));
+        m_summary->setText(name + QStringLiteral("  ·  ")
+                           + predictionText(document->plan, *report(), state()->previousReport()));
         m_summary->setToolTip(m_summary->text());
         const QString estimate = estimateText(document->plan, *report());
         m_estimate->setText(estimate);

@@ -61,7 +61,10 @@ AdmmPanel::AdmmPanel(QWidget *parent)
       m_dualChart(new PlainChart(tr("Duals and gradients"), tr("gradient by back-propagation"), tr("dual"), this)),
       m_accuracyChart(new PlainChart(tr("Held-out accuracy"), tr("seconds of training"), tr("accuracy"), this)),
       m_compare(new QPushButton(tr("&Compare with a run…"), this)),
-      m_note(new QLabel(this))
+      m_note(new QLabel(this)),
+      m_accuracyHint(new QLabel(tr("No held-out accuracy yet: train with a share of the samples held out and "
+                                   "validations between steps (--holdout, --validate-every)"),
+                                this))
 {
     m_compare->setToolTip(tr("Draw the accuracy of another run, such as one by SGD or Adam, beside this one's"));
     m_note->setWordWrap(true);
@@ -81,6 +84,10 @@ AdmmPanel::AdmmPanel(QWidget *parent)
     m_parts->addWidget(m_objectiveChart, 3);
     m_parts->addWidget(m_dualChart, 2);
     m_parts->addWidget(m_accuracyChart, 3);
+    m_parts->addWidget(m_accuracyHint, 3);
+    m_accuracyHint->setWordWrap(true);
+    m_accuracyHint->setAlignment(Qt::AlignCenter);
+    m_accuracyChart->hide();
     auto *bottom = new QHBoxLayout;
     bottom->addWidget(m_note, 1);
     bottom->addWidget(m_compare);
@@ -198,6 +205,8 @@ void AdmmPanel::readAccuracies()
             longest = std::max(longest, points->back().x());
     }
     m_accuracyChart->setRanges(longest > 0 ? longest : 1, 1);
+    m_accuracyChart->setVisible(longest > 0);
+    m_accuracyHint->setVisible(longest <= 0);
     applyColors();
 }
 

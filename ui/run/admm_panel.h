@@ -35,6 +35,8 @@ public:
     [[nodiscard]] QLineSeries *penalised() { return m_penalised; }
     [[nodiscard]] QPushButton *compareButton() { return m_compare; }
     [[nodiscard]] QLabel *noteLabel() { return m_note; }
+    /// In the place of the chart of accuracies while there are none.
+    [[nodiscard]] QLabel *accuracyHint() { return m_accuracyHint; }
     [[nodiscard]] const std::vector<QLineSeries *> &accuracies() const { return m_accuracies; }
 
 protected:
@@ -63,6 +65,7 @@ private:
     std::vector<QLineSeries *> m_accuracies; ///< of this run, then of the others
     QPushButton *m_compare;
     QLabel *m_note;
+    QLabel *m_accuracyHint;
 };
 
 } // namespace planloom::ui

@@ -41,7 +41,7 @@ TimelineModel::TimelineModel()
 void TimelineModel::setPredicted(std::shared_ptr<const simulate::Simulation> simulation, IndexPtr index)
 {
     m_idle.clear();
-    if (simulation && simulation->report.devices.size() == simulation->trace.ranks.size())
+    if (simulation && simulation->report.devices.size() <= simulation->trace.ranks.size())
         for (const simulate::DeviceReport &device : simulation->report.devices)
             m_idle.push_back(std::clamp(1 - device.busyFraction, 0.0, 1.0));
     if (index)

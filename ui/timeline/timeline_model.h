@@ -148,7 +148,7 @@ private:
     void layOut();
 
     IndexPtr m_predicted;
-    std::vector<double> m_idle; ///< per predicted rank; empty: not known
+    std::vector<double> m_idle; ///< per predicted rank that has a device; empty: not known
     IndexPtr m_measured;        ///< empty while it is not shown
     IndexPtr m_allMeasured;
     std::shared_ptr<trace::Index> m_growing; ///< m_allMeasured, if it was made here

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Versions of a parameter server on the cost clock, worked by hand.
+#include "engine/program/server_rows.h"
 #include "engine/simulate/simulate.h"
 #include "engine/simulate/versions.h"
 
 #include <QTest>
 
+#include <algorithm>
 #include <cmath>
 
 using namespace planloom;
@@ -84,6 +86,45 @@ private slots:
         QCOMPARE(times->arrivals[0], (std::vector{0, 1})); // at 4
         QCOMPARE(times->arrivals[1], std::vector{0});      // at 6, then 8
         QVERIFY(std::fabs(times->seconds[1] - 6) < 1e-9);
+    }
+
+    /// The server takes its time from a rank that computes on the core.
+    void serverSharesACore()
+    {
+        program::Program program = programOf({1, 3}, 1, 4, 0, 0.5);
+        program.ranks[0].core = program.ranks[1].core = 0;
+        auto times = simulate::versions(program, 2);
+        QVERIFY(std::fabs(times->seconds[0] - 4.5) < 1e-9); // both, then the server alone
+        QVERIFY(std::fabs(times->seconds[1] - 7.5) < 1e-9); // two seconds beside the other, one of solving beside it
+        program.ranks[1].core = 1;
+        times = simulate::versions(program, 4);
+        QCOMPARE(times->arrivals, (dispatch::Arrivals{{0, 1}, {0}, {0}, {1}}));
+        const std::vector<double> expected{3.5, 5, 6.5, 7}; // on the core of the one that waits
+        for (std::size_t version = 0; version < expected.size(); ++version)
+            QVERIFY(std::fabs(times->seconds[version] - expected[version]) < 1e-9);
+    }
+
+    /// What the ranks and the server do, with the versions of which it is.
+    void records()
+    {
+        const program::Program program = programOf({1, 3}, 1, 4, 0, 0.5);
+        const auto times = simulate::versions(program, 2);
+        const program::ServerRows rows(program);
+        const auto find = [&](std::int32_t rank, std::int32_t task, std::int32_t step) {
+            const auto found = std::ranges::find_if(times->records, [&](const trace::Record &record) {
+                return record.rank == rank && record.task == task && record.step == step;
+            });
+            return found == times->records.end() ? QList<std::int64_t>() : QList{found->start, found->duration};
+        };
+        constexpr std::int64_t kSecond = 1'000'000'000;
+        QCOMPARE(rows.rank, 2);
+        QCOMPARE(find(2, rows.solves, 0), (QList{3 * kSecond, kSecond / 2}));
+        QCOMPARE(find(2, rows.messageOf(0), 0), (QList{kSecond, kSecond * 5 / 2})); // until the other has come, too
+        QCOMPARE(find(2, rows.messageOf(1), 0), (QList{3 * kSecond, kSecond / 2}));
+        QCOMPARE(find(0, 0, 0), (QList<std::int64_t>{0, kSecond}));
+        QCOMPARE(find(0, 1, 0), (QList{kSecond, kSecond * 5 / 2})); // as long as it waits
+        QCOMPARE(find(0, 0, 1), (QList{kSecond * 7 / 2, kSecond}));
+        QCOMPARE(find(2, rows.messageOf(0), 1), (QList{kSecond * 9 / 2, kSecond / 2}));
     }
 
     void arrivalsAreThoseOfThePolicy()

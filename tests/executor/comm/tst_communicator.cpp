@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "executor/comm/doorbell.h"
 #include "executor/comm/local_group.h"
 #include "executor/comm/mpi_communicator.h"
 #include "executor/comm/script.h"
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -351,9 +353,46 @@ std::string severalAtOnce(Communicator &end)
     return {};
 }
 
+/// A token's rounds, and sums, while those who wait sleep. Nothing where the transport cannot wake them.
+std::string asleep(Communicator &end)
+{
+    if (!end.wakes())
+        return {};
+    const auto wait = [&end](Result<Request> request) {
+        bool listens = false;
+        for (Result<bool> done = false; request.ok(); done = end.test(*request)) {
+            if (!done || *done) {
+                end.listen(false);
+                return done.ok();
+            }
+            if (listens)
+                end.sleep(std::chrono::microseconds(200));
+            end.listen(true);
+            listens = true;
+        }
+        return false;
+    };
+    const int next = (end.rank() + 1) % end.size();
+    const int previous = (end.rank() + end.size() - 1) % end.size();
+    for (int round = 0; round < 100; ++round) {
+        std::int64_t token = round;
+        std::int64_t came = -1;
+        if (end.rank() == 0)
+            REQUIRE(wait(end.isend(&token, sizeof token, next, 9)));
+        REQUIRE(wait(end.irecv(&came, sizeof came, previous, 9)));
+        REQUIRE(came == round);
+        if (end.rank() != 0)
+            REQUIRE(wait(end.isend(&came, sizeof came, next, 9)));
+        std::vector<float> values(round == 50 ? 300'000 : 100, 1.0F); // more than a ring holds
+        REQUIRE(wait(end.allReduce(end.world(), values.data(), static_cast<std::int64_t>(values.size()))));
+        REQUIRE(values.back() == static_cast<float>(end.size()));
+    }
+    return {};
+}
+
 std::string everything(Communicator &end)
 {
-    for (const auto part : {exercise, collectives, severalAtOnce}) {
+    for (const auto part : {exercise, collectives, severalAtOnce, asleep}) {
         if (const std::string problem = part(end); !problem.empty())
             return problem;
     }
@@ -393,6 +432,7 @@ private slots:
     void bytesOfAnAllReduce();
     void processesExchange_data();
     void processesExchange();
+    void sleepersAreWoken();
 };
 
 void TestCommunicator::threadsExchange_data()
@@ -594,6 +634,38 @@ void TestCommunicator::processesExchange()
                     QString::number(ranks)});
     QVERIFY(launcher.waitForFinished(300000));
     QVERIFY2(launcher.exitCode() == 0, launcher.readAll().constData());
+}
+
+/// Two that wake each other in turn: a lost ring would let one sleep for ever.
+void TestCommunicator::sleepersAreWoken()
+{
+    alignas(Doorbell::kBytes) std::array<std::byte, std::size_t{2} * Doorbell::kBytes> memory{};
+    std::atomic<int> turn{0};
+    constexpr int kTurns = 2000;
+    const auto play = [&](int own) {
+        Doorbell mine(memory.data() + own * Doorbell::kBytes);
+        const Doorbell other(memory.data() + (1 - own) * Doorbell::kBytes);
+        for (int next = own; next < kTurns; next += 2) {
+            for (bool listens = false; turn != next; listens = true) {
+                if (listens)
+                    mine.sleep(std::chrono::hours(1));
+                mine.listen(true);
+            }
+            mine.listen(false);
+            turn = next + 1;
+            other.ring();
+        }
+    };
+    {
+        const std::jthread first([&] { play(0); });
+        const std::jthread second([&] { play(1); });
+    }
+    QCOMPARE(turn.load(), kTurns);
+    Doorbell none;
+    QVERIFY(!none);
+    none.listen(true);
+    none.sleep(std::chrono::hours(1)); // it has no memory to sleep on
+    none.ring();
 }
 
 /// This program started by mpirun: the same calls as the threads; its exit status is the result.

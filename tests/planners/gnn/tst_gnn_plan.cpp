@@ -386,6 +386,7 @@ private Q_SLOTS:
         QVERIFY(
             QString::fromStdString(planned(problem, {{"samplers", "3"}}).error().text()).contains("multiple of 12"));
         QVERIFY(QString::fromStdString(planned(problem, {{"slots", "3"}}).error().text()).contains("role-slots"));
+        QVERIFY(QString::fromStdString(planned(problem, {{"servers", "9"}}).error().text()).contains("at most 8"));
         problem.sampledGraph = nullptr;
         QVERIFY(QString::fromStdString(planned(problem).error().text()).contains("--graph"));
         QVERIFY(planners::findPlanner("gnn"));
