@@ -55,10 +55,13 @@ void addTable(const RowTable &table, const FoldedTeams &teams, Buckets &buckets)
     made.delays = table.delays;
     const auto members = static_cast<int>(teams.team(made.team).size());
     for (int position = 0; position < members; ++position) {
-        const sharding::Interval columns = columnsOf(table, members, position)[1].front();
-        made.members.emplace_back();
-        made.members.back().begin = columns.begin;
-        made.members.back().end = columns.end;
+        const sharding::Region held = heldPart(table, members, position);
+        program::Table::Member member;
+        member.firstRow = held[0].front().begin;
+        member.endRow = held[0].front().end;
+        member.begin = held[1].front().begin;
+        member.end = held[1].front().end;
+        made.members.push_back(std::move(member));
     }
     buckets.all.back().table = TableId(std::ssize(buckets.tables));
     buckets.tables.push_back(std::move(made));

@@ -15,8 +15,8 @@ template <class Place>
 std::int64_t layTable(program::Table &table, std::size_t at, const Place &place)
 {
     program::Table::Member &member = table.members[at];
-    member.held = place(table.rows * (member.end - member.begin));
-    return table.strategy == plan::TableStrategy::AllToAll ? place(table.window * table.columns) : member.held;
+    member.held = place(member.rows() * member.width());
+    return table.isCut() ? place(table.window * table.columns) : member.held;
 }
 
 /// Lays out the states of what member @p at holds, rows on their way, and those that an update is made of.
@@ -24,22 +24,19 @@ template <class Place>
 void layRows(program::Table &table, std::size_t at, std::size_t states, const Place &place)
 {
     program::Table::Member &member = table.members[at];
-    const std::int64_t width = member.end - member.begin;
-    std::int64_t widths = 0;
-    for (const program::Table::Member &each : table.members)
-        widths += each.end - each.begin;
     for (std::size_t s = 0; s < states; ++s)
-        member.states.push_back(place(table.rows * width));
-    member.own = place(table.window * widths);
-    member.others = place(table.window * std::ssize(table.members) * width);
+        member.states.push_back(place(member.rows() * member.width()));
+    member.own = place(table.ownNumbers());
+    member.others = place(table.otherNumbers(member));
     if (table.delays) {
-        member.delayedOwn = place(table.window * widths);
-        member.delayedOthers = place(table.window * std::ssize(table.members) * width);
+        member.delayedOwn = place(table.ownNumbers());
+        member.delayedOthers = place(table.otherNumbers(member));
     }
-    member.sums = place(table.updatedRows() * width);
-    member.updated = place(table.updatedRows() * width);
+    const std::int64_t updated = table.updatedRows(member) * member.width();
+    member.sums = place(updated);
+    member.updated = place(updated);
     for (std::size_t s = 0; s < states; ++s)
-        member.updatedStates.push_back(place(table.updatedRows() * width));
+        member.updatedStates.push_back(place(updated));
 }
 
 /// What two ranges have in common.
@@ -126,16 +123,16 @@ PersistentLayout layRank(const PersistentInput &in, RankId rank, bool hostStates
     return layout;
 }
 
-/// A table's columns at member @p position. What updates them is no task of the parameters' update.
-Held heldColumns(const program::Table &table, std::size_t position)
+/// What member @p position holds of a table. What updates them is no task of the parameters' update.
+Held heldOfTable(const program::Table &table, std::size_t position)
 {
     const program::Table::Member &member = table.members[position];
     Held held;
     held.name = table.parameter;
-    held.count = held.updateCount = table.rows * (member.end - member.begin);
+    held.count = held.updateCount = member.rows() * member.width();
     held.offset = member.held;
     held.states = member.states;
-    held.saves = table.strategy == plan::TableStrategy::AllToAll || position == 0;
+    held.saves = table.isCut() || position == 0;
     return held;
 }
 
@@ -144,7 +141,7 @@ Held heldEntry(const Buckets &buckets, const Bucket &bucket, const Bucket::Entry
                std::size_t position)
 {
     if (bucket.table.valid())
-        return heldColumns(buckets.table(bucket.table), position);
+        return heldOfTable(buckets.table(bucket.table), position);
     const bool copied = bucket.type == graph::DType::BF16;
     const Shard whole{entry.at, entry.elements};
     const Shard stored = shardOf(bucket, members, position, copied ? 1 : 3);
@@ -225,7 +222,7 @@ std::vector<Held> persistentTensors(const StageTensors &stage, const StageInstan
             Held held = heldEntry(buckets, bucket, entry, members, position);
             held.sizes = parameter.sizes;
             held.region = parameter.table
-                ? columnsOf(*parameter.table, static_cast<int>(members), static_cast<int>(position))
+                ? heldPart(*parameter.table, static_cast<int>(members), static_cast<int>(position))
                 : sharding::regionOf(parameter.sizes, parameter.sbp, stage.mesh, device);
             if (held.average >= 0) {
                 held.replicas = stage.mesh.sizes.front();

@@ -62,22 +62,40 @@ RowTimes::RowTimes(const Source &source, TaskTimes &times, const program::Table 
     const std::int64_t ids = (source.plan.globalBatch + members - 1) / members * table.idsPerSample;
     m_ids = static_cast<double>(ids);
     const cost::TableRows rows = rowsOf(source, table, ids, members);
-    m_unique = rows.unique;
-    m_prior = rows.prior;
-    m_updated = rows.all;
     const DeviceId device = source.plan.stages[instance.stage.index()].devices[instance.device];
     m_onProcessor = source.subject.cluster->typeOf(device).isProcessor();
-    const program::Table::Member &own = table.members[team.position(instance.rank)];
-    m_width = own.end - own.begin;
+    m_at = team.position(instance.rank);
     for (const program::Table::Member &member : table.members) {
-        m_widest = std::max(m_widest, member.end - member.begin);
-        m_widths += member.end - member.begin;
+        Held held{rows.unique, rows.prior, rows.all, member.width()};
+        if (member.rows() < table.rows) { // by Zipf's law the first rows are looked up most
+            const auto share = [&](std::int64_t of, int workers, auto which) {
+                const cost::ExpectedRows part =
+                    cost::expectedRows(table.rows, of, workers, member.firstRow, member.endRow);
+                return which(part) / which(cost::expectedRows(table.rows, of, workers));
+            };
+            const auto unique = [](const cost::ExpectedRows &of) { return of.unique; };
+            held.unique *= share(ids, 1, unique);
+            held.prior *= share(ids, static_cast<int>(members), [](const cost::ExpectedRows &of) { return of.prior; });
+            held.updated *= share(ids * members, 1, unique);
+        }
+        m_held.push_back(held);
     }
 }
 
-double RowTimes::rows(RowPart part) const
+double RowTimes::numbers() const
 {
-    return part == RowPart::All ? m_unique : part == RowPart::Prior ? m_prior : m_unique - m_prior;
+    double sum = 0;
+    for (const Held &held : m_held)
+        sum += held.unique * static_cast<double>(held.width);
+    return sum;
+}
+
+double RowTimes::pieces() const
+{
+    double sum = 0;
+    for (const Held &held : m_held)
+        sum += held.unique;
+    return sum;
 }
 
 /// Every rank works out which rows each member looks up, in the next step where rows are delayed, and where its own
@@ -93,40 +111,44 @@ Seconds RowTimes::ofPieces(double count) const { return Seconds(m_onProcessor ? 
 Seconds RowTimes::work(const RowWork &work) const
 {
     const auto members = static_cast<double>(m_table.members.size());
-    const bool atLookUp = !m_table.delays && m_table.strategy == plan::TableStrategy::AllToAll;
+    const auto width = static_cast<double>(own().width);
+    const bool atLookUp = !m_table.delays && m_table.isCut();
     switch (work.kind) {
     case RowWork::Kind::LookUp: // read and written, here; and what comes in
-        return m_times.streams(m_instance,
-                               whole(kFloat
-                                     * (members * m_unique * static_cast<double>(m_width)
-                                        + m_unique * static_cast<double>(m_table.columns))),
-                               2)
-            + ofPieces(2 * members * m_unique) + (atLookUp ? ofIds() : Seconds(0));
+        return m_times.streams(m_instance, whole(kFloat * (members * own().unique * width + numbers())), 2)
+            + ofPieces(members * own().unique + pieces()) + (atLookUp ? ofIds() : Seconds(0));
     case RowWork::Kind::Collect: // read, written and cleared
-        return m_times.streams(m_instance, whole(kFloat * m_unique * static_cast<double>(m_widths)), 3)
-            + ofPieces(members * m_unique) + (atLookUp ? Seconds(0) : ofIds());
+        return m_times.streams(m_instance, whole(kFloat * numbers()), 3) + ofPieces(pieces())
+            + (atLookUp ? Seconds(0) : ofIds());
     case RowWork::Kind::Update: break;
     }
     // Rows that came in are read and added up; parameter and states are brought together, updated and brought back.
-    const double added = kFloat * members * rows(work.part) * static_cast<double>(m_width);
-    const double updated = kFloat * m_updated * (rows(work.part) / m_unique) * static_cast<double>(m_width);
-    return m_times.streams(m_instance, whole(added), 3)
-        + m_times.streams(m_instance, whole(updated), m_streams + 4 * (1 + m_states))
-        + ofPieces(members * rows(work.part) + 2 * (1 + m_states) * m_updated * (rows(work.part) / m_unique));
+    const double added = members * own().rows(work.part);
+    const double updated = own().updatedRows(work.part);
+    return m_times.streams(m_instance, whole(kFloat * added * width), 3)
+        + m_times.streams(m_instance, whole(kFloat * updated * width), m_streams + 4 * (1 + m_states))
+        + ofPieces(added + 2 * (1 + m_states) * updated);
 }
 
+/// As long as the port of the member takes whose rows are looked up most.
 Seconds RowTimes::exchange(bool gradients, RowPart part) const
 {
-    const double rowsEach = gradients ? rows(part) : m_unique;
-    const std::int64_t piece = whole(kFloat * rowsEach * static_cast<double>(m_widest));
-    return m_times.collective(cost::Collective::AllToAll, m_table.team, piece * std::ssize(m_table.members));
+    double largest = 0;
+    for (const Held &held : m_held)
+        largest = std::max(largest, (gradients ? held.rows(part) : held.unique) * static_cast<double>(held.width));
+    return m_times.collective(cost::Collective::AllToAll, m_table.team,
+                              whole(kFloat * largest) * std::ssize(m_table.members));
 }
 
 std::int64_t RowTimes::sentBytes(bool gradients, RowPart part) const
 {
-    if (gradients)
-        return whole(kFloat * rows(part) * static_cast<double>(m_widths - m_width));
-    return whole(kFloat * m_unique * static_cast<double>((std::ssize(m_table.members) - 1) * m_width));
+    if (!gradients)
+        return whole(kFloat * own().unique
+                     * static_cast<double>((std::ssize(m_table.members) - 1) * own().width));
+    double sent = 0;
+    for (std::size_t m = 0; m < m_held.size(); ++m)
+        sent += m == m_at ? 0 : m_held[m].rows(part) * static_cast<double>(m_held[m].width);
+    return whole(kFloat * sent);
 }
 
 } // namespace planloom::compile

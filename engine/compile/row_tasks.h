@@ -4,6 +4,7 @@
 #include "engine/compile/task_times.h"
 
 #include <cstdint>
+#include <vector>
 
 namespace planloom::compile {
 
@@ -22,21 +23,37 @@ public:
     [[nodiscard]] std::int64_t sentBytes(bool gradients, program::RowPart part) const;
 
 private:
-    [[nodiscard]] double rows(program::RowPart part) const;
+    /// Rows that a step is expected to look up, of those that a member holds.
+    struct Held {
+        double unique = 0;      ///< of one replica's samples
+        double prior = 0;       ///< of these
+        double updated = 0;     ///< of all replicas' samples
+        std::int64_t width = 0; ///< columns
+
+        [[nodiscard]] double rows(program::RowPart part) const
+        {
+            return part == program::RowPart::All ? unique : part == program::RowPart::Prior ? prior : unique - prior;
+        }
+        /// Of `updated`.
+        [[nodiscard]] double updatedRows(program::RowPart part) const
+        {
+            return unique > 0 ? updated * (rows(part) / unique) : 0;
+        }
+    };
+    [[nodiscard]] const Held &own() const { return m_held[m_at]; }
+    /// Numbers in the rows of one replica, on all members that hold a part of them; and into how many pieces they are cut.
+    [[nodiscard]] double numbers() const;
+    [[nodiscard]] double pieces() const;
     [[nodiscard]] Seconds ofIds() const;
     [[nodiscard]] Seconds ofPieces(double count) const;
 
     TaskTimes &m_times;
     const program::Table &m_table;
     const StageInstance &m_instance;
-    double m_unique = 0;  ///< rows of one replica's samples
-    double m_prior = 0;   ///< of these
-    double m_updated = 0; ///< rows of all replicas' samples
-    double m_ids = 0;     ///< of one replica's samples
+    double m_ids = 0; ///< of one replica's samples
     bool m_onProcessor = false;
-    std::int64_t m_width = 0;
-    std::int64_t m_widest = 0; ///< of all members
-    std::int64_t m_widths = 0; ///< of all members together
+    std::vector<Held> m_held; ///< per member
+    std::size_t m_at = 0;     ///< this rank's
     int m_states = 0;
     int m_streams = 0;
 };

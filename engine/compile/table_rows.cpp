@@ -140,11 +140,15 @@ Result<RowTraining> useRows(graph::TrainingGraph training, const plan::Plan &pla
     return RowRewriter(training, plan, stage).rewrite();
 }
 
-sharding::Region columnsOf(const RowTable &table, int members, int position)
+sharding::Region heldPart(const RowTable &table, int members, int position)
 {
-    const cost::Segment columns =
-        table.isCut() ? cost::segmentOf(table.columns, members, position) : cost::Segment{0, table.columns};
-    return {{{0, table.rows}}, {{columns.begin, columns.end}}};
+    cost::Segment rows{0, table.rows};
+    cost::Segment columns{0, table.columns};
+    if (table.strategy == plan::TableStrategy::AllToAll)
+        columns = cost::segmentOf(table.columns, members, position);
+    if (table.strategy == plan::TableStrategy::ParameterServer)
+        rows = cost::segmentOf(table.rows, members, position);
+    return {{{rows.begin, rows.end}}, {{columns.begin, columns.end}}};
 }
 
 } // namespace planloom::compile

@@ -21,7 +21,7 @@ struct RowTable {
     std::int64_t window = 0; ///< rows that any step's samples of one replica fit in: min(ids, rows)
     plan::TableStrategy strategy = plan::TableStrategy::AllToAll;
     bool delays = false;
-    [[nodiscard]] bool isCut() const { return strategy == plan::TableStrategy::AllToAll; }
+    [[nodiscard]] bool isCut() const { return plan::isCut(strategy); }
 };
 
 /// Samples that the replica with most of them has in one step.
@@ -38,7 +38,7 @@ struct RowTraining {
 /// plan::validate() has found them.
 Result<RowTraining> useRows(graph::TrainingGraph training, const plan::Plan &plan, const plan::Stage &stage);
 
-/// The part of a table that member @p position of @p members holds.
-sharding::Region columnsOf(const RowTable &table, int members, int position);
+/// The part of a table that member @p position of @p members holds: its rows, its columns.
+sharding::Region heldPart(const RowTable &table, int members, int position);
 
 } // namespace planloom::compile

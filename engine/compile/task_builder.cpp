@@ -531,7 +531,7 @@ private:
                          priority);
         };
         RowTasks made;
-        if (table.strategy == plan::TableStrategy::AllToAll) {
+        if (table.isCut()) {
             made.lookUp = work(RowWork::Kind::LookUp, RowPart::All);
             made.forward = exchange(false, RowPart::All, ExchangePriority::kLookUp);
         }

@@ -137,7 +137,7 @@ TaskDraft makeTasks(const TaskInput &in, PooledCalls pooled);
 inline bool averagesComeLater(const plan::Plan &plan)
 {
     const plan::Exchange &exchange = plan.exchange;
-    const auto arrive = [](const plan::SparseTable &table) { return table.strategy == plan::TableStrategy::AllToAll; };
+    const auto arrive = [](const plan::SparseTable &table) { return plan::isCut(table.strategy); };
     const bool rows =
         exchange.hasTables() && std::any_of(exchange.sparse.tables.begin(), exchange.sparse.tables.end(), arrive);
     return exchange.averages() && exchange.averaging.delay > 0 && (rows || sharesTensors(plan));

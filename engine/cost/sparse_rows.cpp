@@ -22,7 +22,7 @@ RowIds uniqueRows(std::span<const std::int64_t> ids)
     return rows;
 }
 
-void unite(const RowIds &a, const RowIds &b, RowIds &all)
+void unite(const RowIds &a, std::span<const std::int64_t> b, RowIds &all)
 {
     all.clear();
     std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all));
@@ -72,21 +72,26 @@ std::vector<std::int64_t> bytesToOwners(std::int64_t rows, std::int64_t columns,
 
 ExpectedRows expectedRows(std::int64_t tableRows, std::int64_t ids, int workers)
 {
+    return expectedRows(tableRows, ids, workers, 0, tableRows);
+}
+
+ExpectedRows expectedRows(std::int64_t tableRows, std::int64_t ids, int workers, std::int64_t first, std::int64_t end)
+{
     constexpr std::int64_t kOneByOne = 512;
     constexpr double kGroup = 1.02; // a group's last rank over its first
-    const auto each = [&](auto take) {
-        for (std::int64_t first = 1; first <= tableRows;) {
-            const auto widest = static_cast<std::int64_t>(static_cast<double>(first) * kGroup);
-            const std::int64_t last = first < kOneByOne ? first : std::min(tableRows, widest);
-            const auto size = static_cast<double>(last - first + 1);
-            take(size, size / 2 * (1.0 / static_cast<double>(first) + 1.0 / static_cast<double>(last)) / size);
-            first = last + 1;
+    const auto each = [&](std::int64_t from, std::int64_t to, auto take) { // ranks from 1 on
+        while (from <= to) {
+            const auto widest = static_cast<std::int64_t>(static_cast<double>(from) * kGroup);
+            const std::int64_t last = from < kOneByOne ? from : std::min(to, widest);
+            const auto size = static_cast<double>(last - from + 1);
+            take(size, size / 2 * (1.0 / static_cast<double>(from) + 1.0 / static_cast<double>(last)) / size);
+            from = last + 1;
         }
     };
     double sum = 0;
-    each([&](double size, double weight) { sum += size * weight; });
+    each(1, tableRows, [&](double size, double weight) { sum += size * weight; });
     ExpectedRows rows;
-    each([&](double size, double weight) {
+    each(first + 1, end, [&](double size, double weight) {
         const double absent = std::log1p(-std::min(weight / sum, 1 - 1e-16)); // log of: one id is another
         const double looked = -std::expm1(static_cast<double>(ids) * absent);
         rows.unique += size * looked;

@@ -16,7 +16,7 @@ using RowIds = std::vector<std::int64_t>;
 void makeUnique(std::vector<std::int64_t> &ids);
 RowIds uniqueRows(std::span<const std::int64_t> ids);
 /// All of @p a and @p b, to @p all.
-void unite(const RowIds &a, const RowIds &b, RowIds &all);
+void unite(const RowIds &a, std::span<const std::int64_t> b, RowIds &all);
 RowIds unionOf(std::span<const RowIds> sets);
 
 /// Cuts @p rows, of one worker in step t, by what the workers look up in step t + 1: @p next is the union over *all* of
@@ -40,6 +40,8 @@ struct ExpectedRows {
 };
 /// @p ids: of one worker in a step. Up to a part in a thousand: rare ids are counted in groups. Cost: O(1000).
 ExpectedRows expectedRows(std::int64_t tableRows, std::int64_t ids, int workers);
+/// Of these the rows [first, end).
+ExpectedRows expectedRows(std::int64_t tableRows, std::int64_t ids, int workers, std::int64_t first, std::int64_t end);
 
 /// Ids by Zipf's law from a 64-bit linear congruential generator, for tests and benchmarks that are repeated elsewhere.
 class ZipfIds {

@@ -11,7 +11,7 @@
 namespace planloom::plan {
 
 /// How replicas exchange what a batch looks up of a table; a row of kTableStrategies.
-enum class TableStrategy : std::uint8_t { AllReduce, AllGather, AllToAll };
+enum class TableStrategy : std::uint8_t { AllReduce, AllGather, AllToAll, ParameterServer };
 
 struct TableStrategyRow {
     TableStrategy strategy;
@@ -24,6 +24,9 @@ inline constexpr TableStrategyRow kTableStrategies[] = {
      "each replica holds the table; ids and rows of its gradient go to all of them"},
     {TableStrategy::AllToAll, "all-to-all",
      "each replica holds some columns of the table; the rows that a batch looks up are exchanged"},
+    {TableStrategy::ParameterServer, "parameter-server",
+     "each replica holds some rows of the table, and serves them: others get those that their samples look up, and send "
+     "their gradients back"},
 };
 const char *name(TableStrategy strategy);
 /// Error: BadInput that lists the names.
@@ -55,6 +58,12 @@ struct SparseTable {
     bool split = true; ///< with scheduling 2d: rows that no replica looks up in the next step are exchanged during it
     friend bool operator==(const SparseTable &, const SparseTable &) = default;
 };
+
+/// True: a replica holds a part of the table, and gets the rows that its samples look up from others.
+constexpr bool isCut(TableStrategy strategy)
+{
+    return strategy == TableStrategy::AllToAll || strategy == TableStrategy::ParameterServer;
+}
 
 /// False: its gradient is summed up as a whole.
 constexpr bool isByRows(const SparseTable &table) { return table.strategy != TableStrategy::AllReduce; }

@@ -189,8 +189,8 @@ struct MovedTensor {
     TaskId last; ///< the run that is the last to use it
 };
 
-/// A parameter that is exchanged by rows (plan::SparseExchange). A member holds the columns [begin, end) of each row,
-/// with its states; in a step it has the rows that its own samples look up, ascending by id, in a window of so many
+/// A parameter that is exchanged by rows (plan::SparseExchange). A member holds columns [begin, end) of rows
+/// [firstRow, endRow), with their states; in a step it has the rows that its own samples look up, ascending by id, in a window of so many
 /// rows that any samples fit. Operators read and differentiate the window, at the places of rows in it.
 struct Table {
     BucketId bucket;
@@ -208,21 +208,36 @@ struct Table {
     struct Member {
         std::int64_t begin = 0; ///< column
         std::int64_t end = 0;
-        std::int64_t held = -1;           ///< rows x (end - begin): the parameter
+        std::int64_t firstRow = 0;
+        std::int64_t endRow = 0;
+        std::int64_t held = -1;           ///< rows() x width(): the parameter
         std::vector<std::int64_t> states; ///< likewise: of the update rule
-        std::int64_t own = -1;            ///< rows of this member's samples, all columns: come in, or gradients out
-        std::int64_t others = -1;         ///< rows of all members' samples, own columns: go out, or gradients in
+        std::int64_t own = -1;            ///< what others hold of rows of this member's samples: comes in, or gradients out
+        std::int64_t others = -1;         ///< what it holds of rows of all members' samples: goes out, or gradients in
         std::int64_t delayedOwn = -1;     ///< the same of delayed gradients
         std::int64_t delayedOthers = -1;
         std::int64_t sums = -1;                  ///< gradients of updatedRows() rows, own columns
         std::int64_t updated = -1;               ///< the parameter's rows that are updated
         std::vector<std::int64_t> updatedStates; ///< theirs
+        [[nodiscard]] std::int64_t width() const { return end - begin; }
+        [[nodiscard]] std::int64_t rows() const { return endRow - firstRow; }
     };
     std::vector<Member> members; ///< in the order of the team's ranks
-    /// Rows that members may update at once.
-    [[nodiscard]] std::int64_t updatedRows() const
+    [[nodiscard]] bool isCut() const { return plan::isCut(strategy); }
+    /// Numbers in Member::own.
+    [[nodiscard]] std::int64_t ownNumbers() const
     {
-        return std::min(rows, window * static_cast<std::int64_t>(members.size()));
+        return window * columns * (isCut() ? 1 : static_cast<std::int64_t>(members.size()));
+    }
+    /// Numbers in Member::others of @p member.
+    [[nodiscard]] std::int64_t otherNumbers(const Member &member) const
+    {
+        return std::min(window, member.rows()) * member.width() * static_cast<std::int64_t>(members.size());
+    }
+    /// Rows that @p member may update at once.
+    [[nodiscard]] std::int64_t updatedRows(const Member &member) const
+    {
+        return std::min(member.rows(), window * static_cast<std::int64_t>(members.size()));
     }
 };
 

@@ -13,6 +13,13 @@ namespace {
 
 constexpr std::int64_t kFloat = sizeof(float);
 
+/// Those of @p rows that @p member holds.
+std::span<const std::int64_t> heldBy(const program::Table::Member &member, const RowIds &rows)
+{
+    const auto first = std::lower_bound(rows.begin(), rows.end(), member.firstRow);
+    return {first, std::lower_bound(first, rows.end(), member.endRow)};
+}
+
 void copyFloats(float *to, const float *from, std::int64_t count)
 {
     std::memcpy(to, from, static_cast<std::size_t>(count * kFloat));
@@ -116,7 +123,7 @@ Status RowExchange::add(const program::Table &table, TableId id, StageId stage, 
     const program::Bucket &bucket = m_parts->program.bucket(table.bucket);
     made.gradients = m_parts->arena.use(bucket.gradients[made.at], table.window * table.columns * kFloat);
     made.rowsHere = m_parts->arena.use(bucket.parameters[made.at],
-                                       (made.isCut() ? table.window : table.rows) * table.columns * kFloat);
+                                       (table.isCut() ? table.window : table.rows) * table.columns * kFloat);
     if (Status known = made.lookedUp.prepare(m_parts->program, table, stage, feed); !known)
         return known;
     if (Status ready = makeUpdates(made, how); !ready)
@@ -130,7 +137,7 @@ Status RowExchange::makeUpdates(Table &table, const plan::Optimizer &how)
 {
     const plan::ParameterSettings settings = plan::settingsOf(how, table.table->parameter, 2);
     constexpr std::int64_t kFewest = 1024;
-    for (std::int64_t count = table.table->updatedRows() * table.width(); count > 0; count /= 2) {
+    for (std::int64_t count = table.table->updatedRows(*table.own) * table.width(); count > 0; count /= 2) {
         device::UpdateRange range;
         range.parameter = floats(table.own->updated, count);
         range.gradient = floats(table.own->sums, count);
@@ -224,31 +231,34 @@ void RowExchange::work(const program::RowWork &work, const Step &step)
     table.pending = false;
 }
 
-/// A row's own columns, for each member that looks it up.
+/// What this rank holds of a row, for each member that looks it up.
 void RowExchange::lookUp(Table &table, const PerMember &rows)
 {
     const std::int64_t width = table.width();
-    const float *held = floats(table.own->held, table.table->rows * width);
-    float *to = floats(table.own->others, table.table->window * std::ssize(rows) * width);
+    const float *held = floats(table.own->held, table.own->rows() * width);
+    float *to = floats(table.own->others, table.table->otherNumbers(*table.own));
     for (const RowIds &each : rows)
-        for (const std::int64_t row : each) {
-            copyFloats(to, held + row * width, width);
+        for (const std::int64_t row : heldBy(*table.own, each)) {
+            copyFloats(to, held + (row - table.own->firstRow) * width, width);
             to += width;
         }
 }
 
 void RowExchange::unpack(Table &table, const PerMember &rows)
 {
-    const auto count = static_cast<std::int64_t>(rows[table.at].size());
+    const RowIds &here = rows[table.at];
     const std::int64_t columns = table.table->columns;
-    const float *from = floats(table.own->own, table.table->window * columns);
+    const float *from = floats(table.own->own, table.table->ownNumbers());
     auto *window = reinterpret_cast<float *>(table.rowsHere);
-    for (const program::Table::Member &member : table.table->members)
-        for (std::int64_t row = 0; row < count; ++row) {
-            const std::int64_t width = member.end - member.begin;
-            copyFloats(window + row * columns + member.begin, from, width);
-            from += width;
+    for (const program::Table::Member &member : table.table->members) {
+        const std::span<const std::int64_t> theirs = heldBy(member, here);
+        float *to = window + (theirs.data() - here.data()) * columns + member.begin;
+        for (std::size_t row = 0; row < theirs.size(); ++row) {
+            copyFloats(to, from, member.width());
+            to += columns;
+            from += member.width();
         }
+    }
 }
 
 /// Packs the gradient of the window's rows, and clears it.
@@ -279,17 +289,13 @@ void RowExchange::pack(Table &table, const RowIds &rows, std::int64_t offset)
 {
     const std::int64_t columns = table.table->columns;
     const auto *gradients = reinterpret_cast<const float *>(table.gradients);
-    std::int64_t widths = 0;
-    for (const program::Table::Member &member : table.table->members)
-        widths += member.end - member.begin;
-    float *to = floats(offset, table.table->window * widths);
+    float *to = floats(offset, table.table->ownNumbers());
     for (const program::Table::Member &member : table.table->members) {
         auto place = table.window->begin();
-        for (const std::int64_t row : rows) {
+        for (const std::int64_t row : heldBy(member, rows)) {
             place = std::lower_bound(place, table.window->end(), row);
-            copyFloats(to, gradients + (place - table.window->begin()) * columns + member.begin,
-                       member.end - member.begin);
-            to += member.end - member.begin;
+            copyFloats(to, gradients + (place - table.window->begin()) * columns + member.begin, member.width());
+            to += member.width();
         }
     }
 }
@@ -307,18 +313,19 @@ void RowExchange::update(Table &table, const PerMember &rows, std::int64_t arriv
         return;
     table.updated.clear();
     for (const RowIds &each : rows) {
-        cost::unite(table.updated, each, table.scratch);
+        cost::unite(table.updated, heldBy(*table.own, each), table.scratch);
         table.updated.swap(table.scratch);
     }
     const auto count = static_cast<std::int64_t>(table.updated.size());
     if (count == 0)
         return;
-    const float *from = floats(arrived, table.table->window * std::ssize(rows) * width);
-    float *sums = floats(table.own->sums, table.table->updatedRows() * width);
+    const std::int64_t most = table.table->updatedRows(*table.own) * width;
+    const float *from = floats(arrived, table.table->otherNumbers(*table.own));
+    float *sums = floats(table.own->sums, most);
     std::fill_n(sums, count * width, 0.0F);
     for (const RowIds &each : rows) {
         auto place = table.updated.begin();
-        for (const std::int64_t row : each) {
+        for (const std::int64_t row : heldBy(*table.own, each)) {
             place = std::lower_bound(place, table.updated.end(), row);
             float *sum = sums + (place - table.updated.begin()) * width;
             for (std::int64_t c = 0; c < width; ++c)
@@ -327,10 +334,11 @@ void RowExchange::update(Table &table, const PerMember &rows, std::int64_t arriv
         }
     }
     const auto move = [&](std::int64_t held, std::int64_t packed, bool back) {
-        float *whole = floats(held, table.table->rows * width);
-        float *part = floats(packed, table.table->updatedRows() * width);
+        float *whole = floats(held, table.own->rows() * width);
+        float *part = floats(packed, most);
         for (const std::int64_t row : table.updated) {
-            back ? copyFloats(whole + row * width, part, width) : copyFloats(part, whole + row * width, width);
+            float *there = whole + (row - table.own->firstRow) * width;
+            back ? copyFloats(there, part, width) : copyFloats(part, there, width);
             part += width;
         }
     };
@@ -369,13 +377,12 @@ Result<comm::Request> RowExchange::send(Table &table, bool gradients, const PerM
                                         const RankCollectives &collectives)
 {
     const std::vector<program::Table::Member> &members = table.table->members;
-    const auto own = static_cast<std::int64_t>(rows[table.at].size());
     table.bytesTo.clear();
     table.bytesFrom.clear();
     std::int64_t byOwn = 0, byOthers = 0; // bytes of the buffers that are used
     for (std::size_t m = 0; m < members.size(); ++m) {
-        const std::int64_t ownRows = own * (members[m].end - members[m].begin) * kFloat;
-        const std::int64_t theirs = static_cast<std::int64_t>(rows[m].size()) * table.width() * kFloat;
+        const std::int64_t ownRows = std::ssize(heldBy(members[m], rows[table.at])) * members[m].width() * kFloat;
+        const std::int64_t theirs = std::ssize(heldBy(*table.own, rows[m])) * table.width() * kFloat;
         table.bytesTo.push_back(gradients ? ownRows : theirs);
         table.bytesFrom.push_back(gradients ? theirs : ownRows);
         byOwn += ownRows;
@@ -414,7 +421,7 @@ Status RowExchange::lookUpHeldOut(std::int64_t first, const RankCollectives &col
     for (Table &table : m_tables) {
         table.lookedUp.ofHeldOut(first, table.heldOut);
         table.window = &table.heldOut[table.at];
-        if (!table.isCut())
+        if (!table.table->isCut())
             continue;
         lookUp(table, table.heldOut);
         Result<comm::Request> request = send(table, false, table.heldOut, false, collectives);

@@ -89,8 +89,7 @@ private:
         std::byte *gradients = nullptr;
         std::byte *rowsHere = nullptr; ///< the window
 
-        [[nodiscard]] std::int64_t width() const { return own->end - own->begin; }
-        [[nodiscard]] bool isCut() const { return table->strategy == plan::TableStrategy::AllToAll; }
+        [[nodiscard]] std::int64_t width() const { return own->width(); }
     };
 
     Status add(const program::Table &table, TableId id, StageId stage, const Feed &feed, const plan::Optimizer &how);

@@ -158,7 +158,7 @@ private slots:
         QVERIFY(tables[0].strategy != plan::TableStrategy::AllReduce);
         QVERIFY(byRows.predicted.iterationSeconds < summed.predicted.iterationSeconds);
         QVERIFY(!byRows.notes.empty() && byRows.notes[0].find("weight decay of table embedding.weight is 0") == 0);
-        for (const char *strategy : {"all-reduce", "all-gather", "all-to-all"}) {
+        for (const char *strategy : {"all-reduce", "all-gather", "all-to-all", "parameter-server"}) {
             const std::string asked = std::string("embrace,tables=embedding.weight:") + strategy;
             QVERIFY(withExchange(problem, asked).predicted.iterationSeconds
                     >= byRows.predicted.iterationSeconds * (1 - 1e-9));

@@ -315,6 +315,38 @@ private slots:
         }
     }
 
+    /// Rows go to the owners of ranges of rows. The first range has the rows that are looked up most.
+    void servedBytes()
+    {
+        const plan::Subject about = subject(4);
+        const program::Program program =
+            compiled(byRows(about, 4, ExchangeScheduling::TwoDimensional, TableStrategy::ParameterServer), about);
+        const program::Table &table = program.tables.front();
+        const auto part = [&](std::size_t member) {
+            const program::Table::Member &held = table.members[member];
+            return cost::expectedRows(kVocabulary, 4 * kContext, 4, held.firstRow, held.endRow);
+        };
+        std::map<std::string, double> seconds;
+        for (const program::Task &task : program.tasks) {
+            if (task.rank.value == 0)
+                seconds[idOf(task)] = task.duration.value();
+            const auto *exchange = task.as<program::RowExchange>();
+            if (exchange == nullptr || task.rank.value != 3)
+                continue;
+            double expected = 3 * part(3).unique;
+            if (exchange->gradients) {
+                expected = 0;
+                for (std::size_t member = 0; member < 3; ++member)
+                    expected += exchange->part == program::RowPart::Prior ? part(member).prior
+                                                                          : part(member).unique - part(member).prior;
+            }
+            QVERIFY(std::abs(static_cast<double>(exchange->bytes) / (4 * kHidden * expected) - 1) < 2e-3);
+        }
+        for (const program::Task &task : program.tasks)
+            if (task.rank.value == 3 && task.as<program::RowWork>() != nullptr && idOf(task) == "s0.L.t0")
+                QVERIFY(task.duration.value() < seconds.at("s0.L.t0"));
+    }
+
     /// A table that is much larger than what a batch looks up of it.
     void whatIsFaster()
     {

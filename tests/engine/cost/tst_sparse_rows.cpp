@@ -468,6 +468,18 @@ private slots:
             QVERIFY(std::abs(quick.prior / quick.unique - each.prior) < .01);
         }
         QVERIFY(cost::expectedRows(1, 5, 2).unique <= 1);
+        const cost::ExpectedRows whole = cost::expectedRows(32'320, 1536, 16);
+        cost::ExpectedRows sum;
+        double before = whole.unique;
+        for (const std::int64_t begin : {0, 8080, 16'160, 24'240}) { // a quarter each; ever fewer are looked up
+            const cost::ExpectedRows part = cost::expectedRows(32'320, 1536, 16, begin, begin + 8080);
+            QVERIFY(part.unique < before);
+            before = part.unique;
+            sum.unique += part.unique;
+            sum.prior += part.prior;
+        }
+        QVERIFY(std::abs(sum.unique / whole.unique - 1) < 1e-3);
+        QVERIFY(std::abs(sum.prior / whole.prior - 1) < 1e-3);
     }
 
     void strategies()

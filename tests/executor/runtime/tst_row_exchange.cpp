@@ -36,6 +36,8 @@ constexpr How kWays[] = {
     {"all-to-all, 2d, whole", TableStrategy::AllToAll, ExchangeScheduling::TwoDimensional},
     {"all-gather, fifo", TableStrategy::AllGather, ExchangeScheduling::Fifo},
     {"all-gather, 2d", TableStrategy::AllGather, ExchangeScheduling::TwoDimensional, true},
+    {"parameter-server, fifo", TableStrategy::ParameterServer, ExchangeScheduling::Fifo},
+    {"parameter-server, 2d", TableStrategy::ParameterServer, ExchangeScheduling::TwoDimensional, true},
 };
 
 } // namespace
@@ -232,8 +234,12 @@ private:
                 }
             return cost::uniqueRows(ids);
         };
-        const auto widthOf = [&](std::size_t member) {
-            return table.members[member].end - table.members[member].begin;
+        const auto sent = [&](std::size_t owner, std::size_t replica, std::int64_t step) {
+            const program::Table::Member &member = table.members[owner];
+            const std::vector<std::int64_t> rows = rowsOf(replica, step);
+            return 4 * member.width() * std::count_if(rows.begin(), rows.end(), [&](std::int64_t row) {
+                       return row >= member.firstRow && row < member.endRow;
+                   });
         };
         std::int64_t bytes = 0;
         for (const program::Task &task : program.tasks)
@@ -243,9 +249,7 @@ private:
             for (std::size_t other = 0; other < table.members.size(); ++other) {
                 if (other == rank)
                     continue;
-                if (table.strategy == TableStrategy::AllToAll)
-                    bytes += std::ssize(rowsOf(other, step)) * widthOf(rank) * 4;
-                bytes += std::ssize(rowsOf(rank, step)) * widthOf(other) * 4;
+                bytes += (table.isCut() ? sent(rank, other, step) : 0) + sent(other, rank, step);
             }
         return bytes;
     }
