@@ -79,6 +79,7 @@ void addBuckets(const std::vector<const SharedParameter *> &parameters, std::int
             bucket.elements += roundUp(shared->parameter->elements, kFlatAlignment);
         }
         buckets.all.push_back(std::move(bucket));
+        buckets.inside.push_back(parameters.front()->inside);
         if (parameters.front()->parameter->table)
             addTable(*parameters.front()->parameter->table, teams, buckets);
     }

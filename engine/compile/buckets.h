@@ -12,6 +12,7 @@ namespace planloom::compile {
 /// The buckets of a program, and its tables that are exchanged by rows.
 struct Buckets {
     std::vector<Bucket> all;
+    std::vector<std::int32_t> inside; ///< per bucket: SharedParameter::inside
     std::vector<program::Table> tables;
     std::vector<std::vector<BucketId>> ofRank; ///< those that a rank is a member of, in order
 

@@ -9,6 +9,7 @@
 #include "engine/compile/task_groups.h"
 #include "engine/compile/task_order.h"
 #include "engine/compile/tasks.h"
+#include "engine/plan/replica_machines.h"
 #include "engine/program/deadlock.h"
 
 #include <algorithm>
@@ -25,7 +26,7 @@ Result<Deployment> deploy(const Source &source, const Samples &samples, const Op
     if (!whole)
         return whole.error();
     const PlannedRanks planned = planRanks(source);
-    auto communication = findCommunication(*whole, planned, source.plan.exchange);
+    auto communication = findCommunication(*whole, planned, source);
     if (!communication)
         return communication.error();
     // Which rank computes beside which is not folded; neither are the columns of tables.
@@ -59,7 +60,7 @@ std::string lanePolicyOf(const plan::Plan &plan)
     if (exchange.hasTables() && exchange.sparse.scheduling != plan::ExchangeScheduling::Fifo)
         return "priority";
     // An average, however long it waits, goes behind what the passes wait for.
-    if (exchange.averages() && sharesTensors(plan) && plan.schedule.lanePolicy.empty())
+    if (exchange.averages() && stepsCommunicate(plan) && plan.schedule.lanePolicy.empty())
         return "priority";
     return plan.schedule.lanePolicy;
 }
@@ -164,6 +165,8 @@ Result<Program> compilePlan(const plan::Plan &plan, const plan::Subject &subject
     const Source source{plan, subject};
     if (const Status valid = plan::validate(plan, subject); !valid)
         return valid.error();
+    if (const auto summed = plan::onOneMachine(plan, *subject.cluster))
+        return compilePlan(*summed, subject, options);
     if (options.fold && options.bodies)
         return badInput("ranks that stand for others cannot be executed; fold them without bodies");
     auto program = compileWith(source, options, false);

@@ -143,8 +143,7 @@ Seconds RowTimes::exchange(bool gradients, RowPart part) const
 std::int64_t RowTimes::sentBytes(bool gradients, RowPart part) const
 {
     if (!gradients)
-        return whole(kFloat * own().unique
-                     * static_cast<double>((std::ssize(m_table.members) - 1) * own().width));
+        return whole(kFloat * own().unique * static_cast<double>((std::ssize(m_table.members) - 1) * own().width));
     double sent = 0;
     for (std::size_t m = 0; m < m_held.size(); ++m)
         sent += m == m_at ? 0 : m_held[m].rows(part) * static_cast<double>(m_held[m].width);

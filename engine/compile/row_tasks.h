@@ -41,7 +41,8 @@ private:
         }
     };
     [[nodiscard]] const Held &own() const { return m_held[m_at]; }
-    /// Numbers in the rows of one replica, on all members that hold a part of them; and into how many pieces they are cut.
+    /// Numbers in the rows of one replica, on all members that hold a part of them; and into how many pieces they are
+    /// cut.
     [[nodiscard]] double numbers() const;
     [[nodiscard]] double pieces() const;
     [[nodiscard]] Seconds ofIds() const;

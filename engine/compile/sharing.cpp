@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/compile/sharing.h"
 
+#include "engine/plan/replica_machines.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,10 +21,13 @@ struct Use {
 /// Finds out who shares which parameters.
 class Sharing {
 public:
-    Sharing(const std::vector<StageModel> &stages, const plan::Exchange &exchange, TeamSets &sets)
-        : m_exchange(exchange),
+    Sharing(const std::vector<StageModel> &stages, const PlannedRanks &ranks, const Source &source, TeamSets &sets)
+        : m_exchange(source.plan.exchange),
+          m_ranks(ranks),
           m_sets(sets)
     {
+        if (m_exchange.averages() && m_exchange.averaging.inside == plan::Inside::Machine)
+            m_machines = plan::replicaMachines(source.plan, *source.subject.cluster);
         for (const StageModel &stage : stages)
             m_stages.push_back(&stage.tensors());
     }
@@ -62,16 +67,33 @@ private:
         const bool cut = alone || uses.front().parameter->table != nullptr;
         const int zero = cut ? 0 : std::min(m_stages[uses.front().stage]->zero, uses.size() > 1 ? 1 : 3);
         // What one gather brings is what one layer needs.
-        m_shared.push_back({uses.front().parameter, set, zero, zero >= 2 ? uses.front().parameter->layer + 1 : 0});
+        m_shared.push_back({uses.front().parameter, set, zero, zero >= 2 ? uses.front().parameter->layer + 1 : 0,
+                            insideOf(uses.front(), set)});
         return {};
+    }
+
+    /// An averaged parameter has one use (checkAveraged).
+    std::int32_t insideOf(const Use &use, std::int32_t set)
+    {
+        if (m_machines.empty() || policyOf(*use.parameter) != plan::ExchangePolicy::DelayedAveraging)
+            return -1;
+        std::vector<std::int32_t> machineOf(m_ranks.devices.size(), -1);
+        const std::vector<RankId> &ranks = m_ranks.ofStage[use.stage];
+        for (std::size_t device = 0; device < ranks.size(); ++device)
+            machineOf[ranks[device].index()] = m_machines[device * m_machines.size() / ranks.size()];
+        return m_sets.divide(set, machineOf);
+    }
+
+    [[nodiscard]] plan::ExchangePolicy policyOf(const LocalParameter &parameter) const
+    {
+        return m_exchange.policyOf(m_exchange.groupOf(parameter.name, parameter.sizes.size()));
     }
 
     /// Local steps sum up no gradients: a replica must make those of an averaged parameter by itself, on one device.
     [[nodiscard]] Status checkAveraged(const std::vector<Use> &uses) const
     {
         const LocalParameter &parameter = *uses.front().parameter;
-        const std::size_t group = m_exchange.groupOf(parameter.name, parameter.sizes.size());
-        if (m_exchange.policyOf(group) != plan::ExchangePolicy::DelayedAveraging)
+        if (policyOf(parameter) != plan::ExchangePolicy::DelayedAveraging)
             return {};
         if (uses.size() > 1)
             return unsupported(
@@ -113,7 +135,9 @@ private:
     }
 
     const plan::Exchange &m_exchange;
+    const PlannedRanks &m_ranks;
     TeamSets &m_sets;
+    std::vector<std::int32_t> m_machines; ///< per replica; empty: none sums up with others in local steps
     std::vector<const StageTensors *> m_stages;
     std::vector<const std::string *> m_names; ///< in the order of first appearance
     std::unordered_map<std::string, std::vector<Use>> m_uses;
@@ -123,13 +147,13 @@ private:
 } // namespace
 
 Result<Communication> findCommunication(const std::vector<StageModel> &stages, const PlannedRanks &ranks,
-                                        const plan::Exchange &exchange)
+                                        const Source &source)
 {
     std::vector<sharding::Mesh> meshes;
     for (const StageModel &stage : stages)
         meshes.push_back(stage.mesh());
     Communication found{TeamSets(std::move(meshes), ranks.ofStage), {}};
-    auto shared = Sharing(stages, exchange, found.sets).find();
+    auto shared = Sharing(stages, ranks, source, found.sets).find();
     if (!shared)
         return shared.error();
     found.parameters = *std::move(shared);

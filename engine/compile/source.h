@@ -30,4 +30,10 @@ inline bool sharesTensors(const plan::Plan &plan)
                        [](const plan::Stage &stage) { return stage.shards() > 1; });
 }
 
+/// True if steps have collectives of their own while averages are under way.
+inline bool stepsCommunicate(const plan::Plan &plan)
+{
+    return sharesTensors(plan) || plan.exchange.averaging.inside == plan::Inside::Machine;
+}
+
 } // namespace planloom::compile

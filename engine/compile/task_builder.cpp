@@ -412,7 +412,7 @@ private:
 
     /// The steps in which the tasks of local steps run, as places in Program::cadences.
     struct Cadences {
-        std::int32_t warmup = 0, round = 0, average = 0, merge = 0, sum = 0, agreement = 0;
+        std::int32_t warmup = 0, inside = 0, round = 0, average = 0, merge = 0, sum = 0, agreement = 0;
     };
 
     std::int32_t addCadence(const program::Cadence &cadence)
@@ -439,8 +439,10 @@ private:
         const int later = averagesComeLater(m_plan) ? 1 : 0;
         Cadence average{period, phaseOf(first + period - 1 + later), first + later, Cadence::kEndless, false};
         average.staysOpen = averaging.delay > later;
-        if (first > 0)
+        if (first > 0) {
             m_cadences.warmup = add({1, 0, 0, first, false});
+            m_cadences.inside = add({1, 0, first, Cadence::kEndless, false});
+        }
         m_cadences.round = add(round);
         m_cadences.average = add(average);
         m_cadences.merge =
@@ -469,7 +471,16 @@ private:
         return task;
     }
 
-    /// Snapshot, average and merge of a bucket, and its sum of gradients while the training warms up.
+    /// Of the ranks that sum up gradients of bucket @p index in local steps; none: each is for itself.
+    [[nodiscard]] TeamId insideOf(std::size_t at, BucketId index) const
+    {
+        const std::int32_t set = m_in.buckets.inside[index.index()];
+        const TeamId team = set < 0 ? TeamId() : m_in.teams.teamOf(set, m_in.instances[at].rank);
+        return team.valid() && m_in.teams.team(team).size() > 1 ? team : TeamId();
+    }
+
+    /// Snapshot, average and merge of a bucket, and its sums of gradients: while the training warms up, and in local
+    /// steps.
     void addAveraging(std::size_t at, BucketId index)
     {
         const plan::DelayedAveraging &averaging = m_plan.exchange.averaging;
@@ -481,6 +492,9 @@ private:
         if (m_cadences.warmup > 0)
             tasks.exchange.push_back(runs(addExchange(at, cost::Collective::AllReduce, index), m_cadences.warmup));
         const StageInstance &instance = m_in.instances[at];
+        if (const TeamId inside = insideOf(at, index); inside.valid())
+            tasks.exchange.push_back(
+                runs(first(addSumInside(at, index, inside), densePriority(index)), m_cadences.inside));
         Averaging made;
         made.snapshot = add(at, Lane::Compute, -1, m_times.streams(instance, bytes, copied), program::Snapshot{index});
         made.average =
@@ -502,7 +516,18 @@ private:
         const std::int64_t sent =
             m_times.sentBytes(collective, bucket.team, bytes, at.rank, gathers ? bucket.type : graph::DType::F32);
         return add(instance, Lane::Collective, -1, m_times.exchange(at.stage, collective, bucket.team, bytes),
-                   program::Exchange{bucket.policy, collective, averages, index, bucket.team, sent});
+                   program::Exchange{bucket.policy, collective, averages, false, index, bucket.team, sent});
+    }
+
+    /// Of a bucket's gradients, among the ranks of @p inside.
+    TaskId addSumInside(std::size_t instance, BucketId index, TeamId inside)
+    {
+        constexpr cost::Collective kSum = cost::Collective::AllReduce;
+        const Bucket &bucket = m_in.buckets.at(index);
+        const StageInstance &at = m_in.instances[instance];
+        const std::int64_t sent = m_times.sentBytes(kSum, inside, bucket.bytes(), at.rank, graph::DType::F32);
+        return add(instance, Lane::Collective, -1, m_times.exchange(at.stage, kSum, inside, bucket.bytes()),
+                   program::Exchange{bucket.policy, kSum, false, true, index, inside, sent});
     }
 
     /// The later gradients are ready the sooner the next step needs what they update.
@@ -574,6 +599,7 @@ private:
         const StageInstance &instance = m_in.instances[at];
         BodyTasks &tasks = m_draft.bodies[at];
         std::int64_t bytes = 0;
+        TeamId inside;
         const std::vector<BucketId> &mine = m_in.owners.ofInstance[at];
         for (const BucketId index : mine) {
             const Bucket &bucket = m_in.buckets.at(index);
@@ -584,7 +610,7 @@ private:
             if (bucket.isServed()) { // the network of its job has what travels
                 tasks.exchange.push_back(
                     add(at, Lane::Collective, -1, Seconds(0),
-                        program::Exchange{bucket.policy, Collective::AllReduce, false, index, TeamId(), 0}));
+                        program::Exchange{bucket.policy, Collective::AllReduce, false, false, index, TeamId(), 0}));
                 continue;
             }
             if (endsLate(m_plan, bucket, m_in.teams.team(bucket.team).size())) {
@@ -593,9 +619,10 @@ private:
             }
             const auto members = static_cast<std::int64_t>(m_in.teams.team(bucket.team).size());
             bytes += bucket.zero > 0 ? bucket.bytes() / members : bucket.bytes();
-            if (members > 1 && bucket.isAveraged())
+            if (members > 1 && bucket.isAveraged()) {
                 addAveraging(at, index);
-            else if (members > 1 && bucket.zero < 2)
+                inside = insideOf(at, index);
+            } else if (members > 1 && bucket.zero < 2)
                 tasks.exchange.push_back(
                     first(addExchange(at, bucket.zero == 0 ? Collective::AllReduce : Collective::ReduceScatter, index),
                           densePriority(index)));
@@ -603,9 +630,9 @@ private:
         if (bytes == 0)
             return;
         for (int phase = 0; phase < m_plan.optimizer.rule.formula().phases(); ++phase)
-            tasks.updates.push_back(
-                add(at, Lane::Compute, -1, m_times.update(instance, bytes, phase),
-                    program::Update{static_cast<std::int8_t>(phase), {}, m_plan.exchange.averaging.warmupSteps}));
+            tasks.updates.push_back(add(
+                at, Lane::Compute, -1, m_times.update(instance, bytes, phase),
+                program::Update{static_cast<std::int8_t>(phase), {}, m_plan.exchange.averaging.warmupSteps, inside}));
         if (const program::HostCopy &states = m_in.arenas[instance.rank.index()].hostedStates; states.bytes > 0) {
             tasks.bringStates = addStates(at, false, states);
             tasks.leaveStates = addStates(at, true, states);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/compile/task_groups.h"
 
+#include <map>
 #include <utility>
 
 namespace planloom::compile {
@@ -51,9 +52,13 @@ private:
         std::vector<std::vector<TaskId>> perBucket(m_buckets.all.size());
         auto restores = perBucket;
         auto averages = perBucket;
+        std::map<std::pair<std::size_t, TeamId>, std::vector<TaskId>> inside;
         for (const BodyTasks &tasks : m_draft.bodies) {
             for (const TaskId id : tasks.exchange)
-                perBucket[bucketOf(id)].push_back(id);
+                if (const auto &exchange = *m_draft.task(id).as<program::Exchange>(); exchange.inside)
+                    inside[{bucketOf(id), exchange.team}].push_back(id);
+                else
+                    perBucket[bucketOf(id)].push_back(id);
             for (const LateSum &each : tasks.lateSums)
                 perBucket[bucketOf(each.exchange)].push_back(each.exchange);
             for (const TaskId id : tasks.restore)
@@ -64,6 +69,8 @@ private:
         for (const auto *exchanges : {&perBucket, &restores, &averages})
             for (const auto &bucket : *exchanges)
                 addGroup(bucket);
+        for (const auto &[team, members] : inside)
+            addGroup(members);
     }
 
     void groupRows()

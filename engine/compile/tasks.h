@@ -132,15 +132,15 @@ TaskDraft makeTasks(const TaskInput &in, PooledCalls pooled);
 
 /// True if averages travel in the step behind their snapshots', as what that step itself communicates goes first:
 /// nothing that travels is interrupted. Of tables that is the rows which it looks up, behind which averages set out; of
-/// replicas that share tensors each collective of its passes, between which buckets travel. Without a delay nothing may
-/// come between.
+/// replicas that share tensors, or a machine, each collective of its passes, between which buckets travel. Without a
+/// delay nothing may come between.
 inline bool averagesComeLater(const plan::Plan &plan)
 {
     const plan::Exchange &exchange = plan.exchange;
     const auto arrive = [](const plan::SparseTable &table) { return plan::isCut(table.strategy); };
     const bool rows =
         exchange.hasTables() && std::any_of(exchange.sparse.tables.begin(), exchange.sparse.tables.end(), arrive);
-    return exchange.averages() && exchange.averaging.delay > 0 && (rows || sharesTensors(plan));
+    return exchange.averages() && exchange.averaging.delay > 0 && (rows || stepsCommunicate(plan));
 }
 
 } // namespace planloom::compile

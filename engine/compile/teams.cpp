@@ -81,6 +81,31 @@ std::int32_t TeamSets::add(const std::vector<Use> &uses)
     return entry->second;
 }
 
+std::int32_t TeamSets::divide(std::int32_t whole, const std::vector<std::int32_t> &partOf)
+{
+    const auto [entry, isNew] = m_divided.try_emplace({whole, partOf}, static_cast<std::int32_t>(m_sets.size()));
+    if (!isNew)
+        return entry->second;
+    TeamSet divided;
+    for (std::size_t t = 0; t < set(whole).size(); ++t) {
+        std::vector<std::vector<RankId>> parts;
+        std::map<std::int32_t, std::size_t> places;
+        for (const RankId rank : set(whole).team(t)) {
+            const auto [place, isFirst] = places.try_emplace(partOf[rank.index()], parts.size());
+            if (isFirst)
+                parts.emplace_back();
+            parts[place->second].push_back(rank);
+        }
+        for (const std::vector<RankId> &part : parts) {
+            divided.begins.push_back(divided.members.size());
+            divided.members.insert(divided.members.end(), part.begin(), part.end());
+        }
+    }
+    divided.begins.push_back(divided.members.size());
+    m_sets.push_back(std::move(divided));
+    return entry->second;
+}
+
 std::vector<int> dimensionsOf(const graph::Op &op)
 {
     const std::vector<std::int64_t> several = op.integers("mesh_dims");

@@ -37,6 +37,9 @@ public:
 
     /// The set of the teams that the uses make together, which must have equally many: team i of each is joined.
     std::int32_t add(const std::vector<Use> &uses);
+    /// The set of the parts of the teams of @p whole: members with the same number, of @p partOf, which has one for
+    /// each rank, are in one. Part after part of a team, in the order of their first members.
+    std::int32_t divide(std::int32_t whole, const std::vector<std::int32_t> &partOf);
     /// One that was added.
     [[nodiscard]] std::int32_t find(const Use &use) const;
     [[nodiscard]] std::size_t size() const { return m_sets.size(); }
@@ -51,6 +54,7 @@ private:
     std::vector<std::vector<RankId>> m_ranks;
     std::vector<TeamSet> m_sets;
     std::map<std::vector<Use>, std::int32_t> m_indices;
+    std::map<std::pair<std::int32_t, std::vector<std::int32_t>>, std::int32_t> m_divided;
 };
 
 /// The devices of @p mesh that differ in the dimensions @p over only: each one's team, teams being numbered by their

@@ -37,6 +37,12 @@ struct MergeRow {
 };
 constexpr MergeRow kMerges[] = {{Merge::Convex, "convex"}, {Merge::Corrected, "corrected"}};
 
+struct InsideRow {
+    Inside inside;
+    const char *name;
+};
+constexpr InsideRow kInsides[] = {{Inside::Replica, "replica"}, {Inside::Machine, "machine"}};
+
 template <class Number>
 Status read(std::string_view key, std::string_view text, Number &number)
 {
@@ -57,9 +63,15 @@ Status set(DelayedAveraging &averaging, std::string_view key, std::string_view v
         return read(key, value, averaging.localWeight);
     if (key == "warmup_steps")
         return read(key, value, averaging.warmupSteps);
+    if (key == "inside") {
+        const auto inside = findInside(value);
+        if (inside)
+            averaging.inside = *inside;
+        return inside ? Status() : inside.error();
+    }
     if (key != "merge")
         return badInput(fmt::format("exchange dasgd has no setting \"{}\"; it has local_steps, delay, local_weight, "
-                                    "merge and warmup_steps",
+                                    "merge, warmup_steps and inside",
                                     key));
     const auto merge = findMerge(value);
     if (!merge)
@@ -104,7 +116,7 @@ Status setDense(Exchange &exchange, std::string_view value)
 
 bool isOfAverages(std::string_view key)
 {
-    constexpr std::string_view kKeys[] = {"local_steps", "delay", "local_weight", "merge", "warmup_steps"};
+    constexpr std::string_view kKeys[] = {"local_steps", "delay", "local_weight", "merge", "warmup_steps", "inside"};
     return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
 }
 
@@ -161,6 +173,16 @@ Result<Merge> findMerge(std::string_view name)
     return badInput(fmt::format("merge rule \"{}\" is not known; there is {}", name, namesOf(kMerges)));
 }
 
+const char *name(Inside inside) { return kInsides[static_cast<std::size_t>(inside)].name; }
+
+Result<Inside> findInside(std::string_view name)
+{
+    if (const InsideRow *row = rowOf(kInsides, name))
+        return row->inside;
+    return badInput(
+        fmt::format("local steps are taken together inside a \"{}\"; there is {}", name, namesOf(kInsides)));
+}
+
 std::size_t Exchange::groupOf(std::string_view parameter, std::size_t rank) const
 {
     const std::size_t place = policy == ExchangePolicy::Sparse ? sparse.placeOf(parameter) : 0;
@@ -201,7 +223,8 @@ std::string textOf(const Exchange &exchange)
         text += fmt::format(",{}={}", kDense, name(exchange.dense));
     if (const DelayedAveraging &a = exchange.averaging; exchange.averages())
         text += fmt::format(",local_steps={},delay={},local_weight={},merge={},warmup_steps={}", a.localSteps, a.delay,
-                            a.localWeight, name(a.merge), a.warmupSteps);
+                            a.localWeight, name(a.merge), a.warmupSteps)
+            + (a.inside == Inside::Machine ? fmt::format(",inside={}", name(a.inside)) : "");
     if (exchange.policy == ExchangePolicy::Sparse)
         text += "," + textOf(exchange.sparse);
     return text;

@@ -42,6 +42,15 @@ const char *name(Merge merge); ///< "convex", "corrected"
 /// Error: BadInput that lists the names.
 Result<Merge> findMerge(std::string_view name);
 
+/// Which replicas are one in local steps, as they sum up their gradients in each; a row of kInsides.
+enum class Inside : std::uint8_t {
+    Replica, ///< each for itself
+    Machine, ///< those whose devices lie on the same machines, stage by stage
+};
+const char *name(Inside inside); ///< "replica", "machine"
+/// Error: BadInput that lists the names.
+Result<Inside> findInside(std::string_view name);
+
 /// Local steps with delayed averaging (Zhou et al., DaSGD, arXiv 2006.00441, 2020). Rounds of `localSteps` steps begin
 /// behind the warm-up, whose steps sum up gradients; at the end of a round each replica takes a snapshot, and the
 /// average of all snapshots, weighted by the replicas' shares of samples, is merged `delay` steps later. Delay 0 is
@@ -52,6 +61,7 @@ struct DelayedAveraging {
     double localWeight = 0.25; ///< 0 to below 1
     Merge merge = Merge::Corrected;
     std::int64_t warmupSteps = 0;
+    Inside inside = Inside::Replica;
 
     /// The step (from 0) in which the first average is merged.
     [[nodiscard]] std::int64_t firstMerge() const { return warmupSteps + localSteps - 1 + delay; }
@@ -103,8 +113,8 @@ struct Exchange {
 };
 
 /// "dasgd,local_steps=4,delay=2,local_weight=0.25,merge=corrected,warmup_steps=0": the policy and its settings, without
-/// groups; "embrace,dense=dasgd,local_steps=4,...,scheduling=2d,tables=...": both. Behind the policy
-/// "across_steps=true" if so.
+/// groups, and behind them "inside=machine" if so; "embrace,dense=dasgd,local_steps=4,...,scheduling=2d,tables=...":
+/// both. Behind the policy "across_steps=true" if so.
 std::string textOf(const Exchange &exchange);
 /// The reverse; settings that are left out have their default. Error: BadInput that names the setting and the fix.
 Result<Exchange> exchangeFromText(std::string_view text);

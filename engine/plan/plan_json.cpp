@@ -426,6 +426,11 @@ void averagingFrom(JsonReader &reader, DelayedAveraging &averaging)
     averaging.delay = reader.integerOr("delay", averaging.delay, 0, kMost);
     averaging.localWeight = reader.number("local_weight", averaging.localWeight);
     averaging.warmupSteps = reader.integerOr("warmup_steps", averaging.warmupSteps, 0, kMost);
+    const auto inside = findInside(reader.text("inside", name(averaging.inside)));
+    if (!inside)
+        reader.fail("inside", inside.error().message);
+    else
+        averaging.inside = *inside;
     const auto merge = findMerge(reader.text("merge", name(averaging.merge)));
     if (!merge)
         reader.fail("merge", merge.error().message);
@@ -482,6 +487,8 @@ void averagingToJson(const DelayedAveraging &averaging, json &exchange)
     exchange["local_weight"] = averaging.localWeight;
     exchange["merge"] = name(averaging.merge);
     exchange["warmup_steps"] = averaging.warmupSteps;
+    if (averaging.inside != Inside::Replica)
+        exchange["inside"] = name(averaging.inside);
 }
 
 void sparseToJson(const SparseExchange &sparse, json &exchange)

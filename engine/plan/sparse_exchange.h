@@ -25,7 +25,8 @@ inline constexpr TableStrategyRow kTableStrategies[] = {
     {TableStrategy::AllToAll, "all-to-all",
      "each replica holds some columns of the table; the rows that a batch looks up are exchanged"},
     {TableStrategy::ParameterServer, "parameter-server",
-     "each replica holds some rows of the table, and serves them: others get those that their samples look up, and send "
+     "each replica holds some rows of the table, and serves them: others get those that their samples look up, and "
+     "send "
      "their gradients back"},
 };
 const char *name(TableStrategy strategy);

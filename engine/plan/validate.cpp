@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/plan/validate.h"
 
+#include "engine/plan/replica_machines.h"
 #include "engine/plan/training.h"
 #include "engine/plan/validate_tables.h"
 #include "engine/sharding/sbp.h"
@@ -446,7 +447,7 @@ Status checkExchange(const Exchange &exchange, const graph::Graph &graph)
 }
 
 /// What local steps need: replicas that are whole models, each with an update that looks at nothing of the others.
-Status checkAveraged(const Plan &plan)
+Status checkAveraged(const Plan &plan, const cluster::Cluster &cluster)
 {
     const Stage &first = plan.stages.front();
     const auto sharesOf = [](const Stage &stage) {
@@ -473,6 +474,12 @@ Status checkAveraged(const Plan &plan)
             return badInput(fmt::format("stage {} has ZeRO {}, which updates a shard of summed gradients on each "
                                         "replica; exchange dasgd needs ZeRO 0",
                                         s, stage.zero));
+    }
+    if (plan.exchange.averaging.inside == Inside::Machine) {
+        const std::vector<std::int32_t> machines = replicaMachines(plan, cluster);
+        if (machines.size() == std::set<std::int32_t>(machines.begin(), machines.end()).size())
+            return badInput("exchange dasgd sums up gradients inside each machine, and no two replicas lie on the same "
+                            "machines; leave out inside, or plan for machines with several devices");
     }
     if (plan.optimizer.clipNorm > 0)
         return badInput(
@@ -682,7 +689,7 @@ Status validate(const Plan &plan, const Subject &subject, Field &field)
     field = {"exchange"};
     if (Status status = plan.exchange.acrossSteps ? checkAcrossSteps(plan) : Status(); !status)
         return status;
-    if (Status status = plan.exchange.averages() ? checkAveraged(plan) : Status(); !status)
+    if (Status status = plan.exchange.averages() ? checkAveraged(plan, *subject.cluster) : Status(); !status)
         return status;
     if (Status status = checkTables(plan, subject); !status)
         return status;

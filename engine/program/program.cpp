@@ -215,9 +215,10 @@ std::string idOf(const Task &task)
                          const bool warmsUp =
                              exchange.policy == plan::ExchangePolicy::DelayedAveraging && !exchange.averages;
                          const bool served = exchange.policy == plan::ExchangePolicy::ParameterServer;
-                         id << (warmsUp      ? "GR"
-                                    : served ? "PS"
-                                             : letters(exchange.collective))
+                         id << (exchange.inside ? "GI"
+                                    : warmsUp   ? "GR"
+                                    : served    ? "PS"
+                                                : letters(exchange.collective))
                             << ".b" << exchange.bucket.value;
                      },
                      [&](const Snapshot &snapshot) { id << "SN.b" << snapshot.bucket.value; },

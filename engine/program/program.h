@@ -190,8 +190,9 @@ struct MovedTensor {
 };
 
 /// A parameter that is exchanged by rows (plan::SparseExchange). A member holds columns [begin, end) of rows
-/// [firstRow, endRow), with their states; in a step it has the rows that its own samples look up, ascending by id, in a window of so many
-/// rows that any samples fit. Operators read and differentiate the window, at the places of rows in it.
+/// [firstRow, endRow), with their states; in a step it has the rows that its own samples look up, ascending by id, in a
+/// window of so many rows that any samples fit. Operators read and differentiate the window, at the places of rows in
+/// it.
 struct Table {
     BucketId bucket;
     TeamId team;
@@ -212,8 +213,8 @@ struct Table {
         std::int64_t endRow = 0;
         std::int64_t held = -1;           ///< rows() x width(): the parameter
         std::vector<std::int64_t> states; ///< likewise: of the update rule
-        std::int64_t own = -1;            ///< what others hold of rows of this member's samples: comes in, or gradients out
-        std::int64_t others = -1;         ///< what it holds of rows of all members' samples: goes out, or gradients in
+        std::int64_t own = -1;    ///< what others hold of rows of this member's samples: comes in, or gradients out
+        std::int64_t others = -1; ///< what it holds of rows of all members' samples: goes out, or gradients in
         std::int64_t delayedOwn = -1;     ///< the same of delayed gradients
         std::int64_t delayedOthers = -1;
         std::int64_t sums = -1;                  ///< gradients of updatedRows() rows, own columns
@@ -357,14 +358,14 @@ struct Program {
 /// (send/receive gradient) O(ptimizer), then the micro-batch, then the part from the second on ("s1.F.m3.2"). Boxing is
 /// named after its pass and numbered within: "s1.F.m3.AG2", with AR (all-reduce) AG (all-gather) RS (reduce-scatter) AA
 /// (all-to-all) PS (parameter server). Exchanges have their bucket: "s1.AR.b0"; where parameters are averaged that is
-/// the average, between their snapshot "s1.SN.b0" and their merge "s1.M.b0", and the warm-up's sum of gradients is
-/// "s1.GR.b0"; where servers update parameters, "s1.PS.b0" sends gradients and gets parameters. Tables that are
-/// exchanged by rows have their number: "s0.L.t0" packs rows that are looked up, which travel in "s0.AF.t0"; "s0.G.t0"
-/// packs rows of the gradient, which travel in "s0.AB.t0" and are added up by "s0.O.t0", or prior ones in "s0.AP.t0"
-/// and "s0.O.t0p", delayed ones in "s0.AD.t0" and "s0.O.t0d". Copies of activations to the host and back are numbered
-/// in their micro-batch: "s1.CO.m3.1", "s1.CI.m3.1"; those of the optimizer's states are "s1.CO.o", "s1.CI.o". A second
-/// phase of the update is "s1.O.1"; the update of one bucket "s1.O.b0". Agreements of all ranks have no stage:
-/// "A.step", "A.norm", "A.update".
+/// the average, between their snapshot "s1.SN.b0" and their merge "s1.M.b0", the warm-up's sum of gradients is
+/// "s1.GR.b0", and that inside a machine "s1.GI.b0"; where servers update parameters, "s1.PS.b0" sends gradients and
+/// gets parameters. Tables that are exchanged by rows have their number: "s0.L.t0" packs rows that are looked up, which
+/// travel in "s0.AF.t0"; "s0.G.t0" packs rows of the gradient, which travel in "s0.AB.t0" and are added up by
+/// "s0.O.t0", or prior ones in "s0.AP.t0" and "s0.O.t0p", delayed ones in "s0.AD.t0" and "s0.O.t0d". Copies of
+/// activations to the host and back are numbered in their micro-batch: "s1.CO.m3.1", "s1.CI.m3.1"; those of the
+/// optimizer's states are "s1.CO.o", "s1.CI.o". A second phase of the update is "s1.O.1"; the update of one bucket
+/// "s1.O.b0". Agreements of all ranks have no stage: "A.step", "A.norm", "A.update".
 std::string idOf(const Task &task);
 /// The first of kLaneTable that the program's traces have.
 std::int32_t traceLanes(const Program &program);

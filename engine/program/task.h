@@ -105,6 +105,8 @@ struct Exchange {
     plan::ExchangePolicy policy = plan::ExchangePolicy::AllReduce; ///< that the bucket's parameters have
     cost::Collective collective = cost::Collective::AllReduce;
     bool averages = false; ///< of snapshots; else of gradients or of what they update
+    bool inside = false;   ///< of gradients of averaged parameters, among members of the bucket's team that are one in
+                           ///< local steps (plan::Inside)
     BucketId bucket;
     TeamId team;
     std::int64_t bytes = 0; ///< that this rank sends
@@ -136,8 +138,9 @@ struct Update {
     BucketId bucket =
         {}; ///< of this one alone, with what was summed up last (plan::Exchange::acrossSteps); none: of all others
     /// In steps before this one the gradients of averaged parameters are summed over the replicas, too; from it on they
-    /// are those of the replica's own samples.
+    /// are those of the replica's own samples, or of all replicas' in `inside`, where there is any.
     std::int64_t sumsBefore = 0;
+    TeamId inside = {};
 };
 
 /// Rows of a table's gradient that are exchanged together.

@@ -191,6 +191,8 @@ std::string averagingOf(const program::Program &program)
     for (const program::Task &task : program.tasks) {
         if (task.as<program::Snapshot>() != nullptr)
             exchange.averaging.warmupSteps = cadenceOf(task).first;
+        if (const auto *sum = task.as<program::Exchange>(); sum != nullptr && sum->inside)
+            exchange.averaging.inside = plan::Inside::Machine;
         const auto *merge = task.as<program::Merge>();
         if (merge == nullptr)
             continue;

@@ -23,7 +23,7 @@ Status ComputeTasks::run(const program::Task &task, std::int64_t step, PassHooks
             updateSummed(stage, update->bucket);
             return {};
         }
-        const double own = step < update->sumsBefore ? 1 : m_parts.ownScale(task.body);
+        const double own = step < update->sumsBefore ? 1 : m_parts.ownScale(task.body, update->inside);
         stage.updater.update({step - m_options.updatesFrom,
                               m_options.learningRate(step),
                               m_communication.agreements().gradientScale(),

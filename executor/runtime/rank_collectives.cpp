@@ -86,7 +86,7 @@ Result<comm::Request> RankCollectives::exchange(const program::Exchange &task)
 {
     const program::Bucket &bucket = m_parts->program.bucket(task.bucket);
     const program::Team &team = m_parts->program.team(task.team);
-    const std::size_t at = team.position(m_parts->rank);
+    const std::size_t at = m_parts->program.team(bucket.team).position(m_parts->rank);
     const comm::Group group = m_groups[task.team.index()];
     const auto members = static_cast<std::int64_t>(team.ranks.size());
     comm::Communicator &comm = m_parts->comm;

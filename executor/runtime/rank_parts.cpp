@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/runtime/rank_parts.h"
 
+#include <algorithm>
 #include <set>
 
 namespace planloom::runtime {
@@ -33,11 +34,21 @@ Status RankParts::prepare()
     return {};
 }
 
-double RankParts::ownScale(BodyId body) const
+double RankParts::ownScale(BodyId body, TeamId inside) const
 {
     std::int64_t samples = 0;
-    for (const plan::SampleRange &slice : program.body(body).slices)
-        samples += slice.size;
+    const auto count = [&](const program::Body &of) {
+        for (const plan::SampleRange &slice : of.slices)
+            samples += slice.size;
+    };
+    if (!inside.valid())
+        count(program.body(body));
+    for (std::size_t b = 0; inside.valid() && b < program.bodies.size(); ++b) {
+        const std::vector<RankId> &ranks = program.team(inside).ranks;
+        if (const program::Body &of = program.bodies[b];
+            of.stage == program.body(body).stage && std::binary_search(ranks.begin(), ranks.end(), of.rank))
+            count(of);
+    }
     return samples == 0 ? 1 : static_cast<double>(program.globalBatch) / static_cast<double>(samples);
 }
 

@@ -56,8 +56,9 @@ struct RankParts {
         return {device, queue(program::Lane::Compute), arena, deadline, marks, &queue(program::Lane::CopyIn)};
     }
     /// By how much gradients that are summed over @p body's own samples alone, each counted as a part of the global
-    /// batch, fall short of their mean: global batch / own samples; 1 if it has none.
-    [[nodiscard]] double ownScale(BodyId body) const;
+    /// batch, fall short of their mean: global batch / own samples; 1 if it has none. @p inside: summed over its
+    /// ranks' samples, where it is valid.
+    [[nodiscard]] double ownScale(BodyId body, TeamId inside) const;
     /// Where the communicator finds a range of the arena.
     [[nodiscard]] std::byte *forTransport(std::int64_t offset, std::int64_t bytes)
     {

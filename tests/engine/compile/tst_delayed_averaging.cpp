@@ -17,8 +17,8 @@ using plan::Merge;
 
 namespace {
 
-/// A tiny GPT on @p devices machines of one device, joined by @p bandwidth bytes a second.
-plan::Subject subject(int devices, double bandwidth = 1e9, bool tied = false)
+/// A tiny GPT on @p devices machines of one device, or @p perNode, joined by @p bandwidth bytes a second.
+plan::Subject subject(int devices, double bandwidth = 1e9, bool tied = false, int perNode = 1)
 {
     graph::TransformerConfig config;
     config.layers = 2;
@@ -32,6 +32,7 @@ plan::Subject subject(int devices, double bandwidth = 1e9, bool tied = false)
     cluster::RegularCluster spec;
     spec.name = "test";
     spec.nodes = devices;
+    spec.perNode = perNode;
     spec.type = *cluster::knownDeviceType("A100-80GB");
     spec.intraBandwidth = 1e11;
     spec.interPointToPoint = bandwidth;
@@ -188,6 +189,52 @@ private slots:
                  qPrintable(QString("%1 %2").arg(iteration(program) * localSteps).arg(round)));
         QCOMPARE(iteration(compiled(plan, about, true)), iteration(program)); // folded
         QVERIFY(program.lowerBound.value() <= iteration(program) * (1 + 1e-12));
+    }
+
+    /// Gradients are summed on each of two machines in every step behind the warm-up; averages go over all.
+    void sumsInsideMachines()
+    {
+        const plan::Subject about = subject(2, 1e9, false, 2);
+        plan::Plan plan = averaged(about, 1, 4, {4, 2, 0.25, Merge::Corrected, 6});
+        plan.exchange.averaging.inside = plan::Inside::Machine;
+        const program::Program program = compiled(plan, about);
+        QCOMPARE(stepsOf(program, 3, "s0.GR.b0", 12), (Steps{0, 1, 2, 3, 4, 5}));
+        QCOMPARE(stepsOf(program, 3, "s0.GI.b0", 9), (Steps{6, 7, 8}));
+        QCOMPARE(stepsOf(program, 3, "s0.AR.b0", 16), (Steps{10, 14})); // behind the sums of the snapshot's step
+        QCOMPARE(stepsOf(program, 3, "s0.M.b0", 16), (Steps{11, 15}));
+        for (const program::Task &task : program.tasks)
+            if (const auto *exchange = task.as<program::Exchange>(); exchange != nullptr && exchange->inside) {
+                const std::vector<RankId> &ranks = program.team(exchange->team).ranks;
+                const std::int32_t first = task.rank.value / 2 * 2;
+                QCOMPARE(ranks, (std::vector{RankId(first), RankId(first + 1)}));
+                QCOMPARE(program.membersOf(task.group).size(), std::size_t{2});
+            }
+        plan.exchange.averaging.warmupSteps = 0;
+        const program::Program steady = compiled(plan, about);
+        QCOMPARE(iteration(compiled(plan, about, true)), iteration(steady)); // folded
+        // An average that is over before the passes are: the sums wait for nothing.
+        const double step = secondsOf(steady, "s0.F.m0") + secondsOf(steady, "s0.B.m0") + secondsOf(steady, "s0.F.m1")
+            + secondsOf(steady, "s0.B.m1");
+        const plan::Subject fast = subject(2, secondsOf(steady, "s0.AR.b0") / step * 4e9, false, 2);
+        const program::Program hidden = compiled(plan, fast);
+        QVERIFY(secondsOf(hidden, "s0.AR.b0") < step);
+        const double round = 4 * (step + secondsOf(hidden, "s0.GI.b0") + secondsOf(hidden, "s0.O"))
+            + secondsOf(hidden, "s0.SN.b0") + secondsOf(hidden, "s0.M.b0");
+        QVERIFY2(std::abs(iteration(hidden) * 4 / round - 1) < 1e-9,
+                 qPrintable(QString("%1 %2").arg(iteration(hidden) * 4).arg(round)));
+        // The plan's text and file have the setting; on one machine each, and on the same one, there is none.
+        const plan::Exchange read = *plan::exchangeFromText(plan::textOf(plan.exchange));
+        QVERIFY(read.policy == plan.exchange.policy && read.averaging == plan.exchange.averaging);
+        const auto file = plan::documentFromJson(plan::toJson({plan, about}));
+        QVERIFY(file && file->plan.exchange.averaging == plan.exchange.averaging);
+        const auto refused = compile::compilePlan(plan, subject(4), {.bodies = false});
+        QVERIFY(!refused && refused.error().message.find("no two replicas lie on the same") != std::string::npos);
+        const program::Program together = compiled(plan, subject(1, 1e9, false, 4));
+        plan.exchange = {};
+        const program::Program summed = compiled(plan, subject(1, 1e9, false, 4));
+        QCOMPARE(together.tasks.size(), summed.tasks.size());
+        QCOMPARE(iteration(together), iteration(summed));
+        QCOMPARE(together.ranks[0].arenaBytes, summed.ranks[0].arenaBytes);
     }
 
     void pipelinesAverageStageByStage()
@@ -355,6 +402,7 @@ private slots:
               {"dasgd,delay=1,delay=2", "delay is given twice"},
               {"dasgd,delay", "write KEY=VALUE"},
               {"dasgd,merge=mean", "\"mean\" is not known; there is convex, corrected"},
+              {"dasgd,inside=rack", "inside a \"rack\"; there is replica, machine"},
               {"all-reduce,delay=1", "has no setting \"delay=1\"; leave it out"},
               {"dasgd,local_steps=2,delay=3", "give a delay from 0 to local_steps"}}) {
             const auto refused = plan::exchangeFromText(text);

@@ -17,11 +17,12 @@
 
 namespace planloom::test {
 
-/// Devices enough for every layout: @p count CPUs of one machine.
-inline std::shared_ptr<const cluster::Cluster> cpus(int count)
+/// Devices enough for every layout: @p count CPUs of one machine, or of each of @p machines.
+inline std::shared_ptr<const cluster::Cluster> cpus(int count, int machines = 1)
 {
     cluster::RegularCluster spec;
     spec.name = "cpus";
+    spec.nodes = machines;
     spec.perNode = count;
     spec.type.name = "CPU";
     spec.type.peakFlops = {{"float32", 1e11}};

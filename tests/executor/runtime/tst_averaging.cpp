@@ -180,6 +180,9 @@ private slots:
     void distancesOfARun();
     void averagesAreOneInARound();
     void warmupIsAllReduce();
+    void machinesAreReplicas_data();
+    void machinesAreReplicas();
+    void oneMachineSumsUp();
     void resumesInsideARound_data();
     void resumesInsideARound();
     void longRounds_data();
@@ -532,6 +535,69 @@ void TestAveraging::warmupIsAllReduce()
     QVERIFY(averaged.losses[8] != expected.losses[8]);
 }
 
+void TestAveraging::machinesAreReplicas_data()
+{
+    QTest::addColumn<Layout>("layout");
+    QTest::addColumn<std::vector<double>>("machines");
+    QTest::addColumn<bool>("corrected");
+    const StageLayout four = replicas(4);
+    const std::vector<double> halves{0.5, 0.5};
+    QTest::newRow("corrected") << Layout{{four}, 8, 2} << halves << true;
+    QTest::newRow("convex") << Layout{{four}, 8, 2} << halves << false;
+    QTest::newRow("a machine with one replica")
+        << Layout{{replicas(3)}, 12, 2} << std::vector<double>{2 / 3., 1 / 3.} << true;
+}
+
+/// Replicas that sum up gradients inside their machine learn what one replica with the samples of all of them does. In
+/// 15 steps behind a warm-up of 3 they send as many bytes as that takes, exactly.
+void TestAveraging::machinesAreReplicas()
+{
+    QFETCH(Layout, layout);
+    QFETCH(std::vector<double>, machines);
+    QFETCH(bool, corrected);
+    DelayedAveraging averaging{4, 2, 0.25, corrected ? Merge::Corrected : Merge::Convex, 3};
+    const Training how{.steps = 18};
+    const Outcome flat =
+        trainOn(m_text.path(), m_subject, planFor({{{machines}}, layout.globalBatch, 2}, averaging), how);
+    QVERIFY2(flat.problem.empty(), flat.problem.c_str());
+    averaging.inside = plan::Inside::Machine;
+    const plan::Subject about = tinySubject(tinyConfig(4, 4, false), cpus(2, 2));
+    const auto look = [&](const program::Program &program, Outcome &outcome) {
+        const auto replicas = static_cast<int>(program.ranks.size());
+        for (int rank = 0; rank < replicas; ++rank) {
+            std::int64_t bytes = 0;
+            for (const program::Bucket &bucket : program.buckets) {
+                const auto sent = [&](int members, int position) {
+                    return cost::collectiveBytesOf(cost::Collective::AllReduce, bucket.bytes(), members, position, 4);
+                };
+                const int here = std::min(2, replicas - rank / 2 * 2); // on its machine
+                bytes += (3 + 3) * sent(replicas, rank) + (here > 1 ? 15 * sent(here, rank % 2) : 0);
+            }
+            if (outcome.collectiveBytes[static_cast<std::size_t>(rank)] != bytes)
+                outcome.problem = "rank " + std::to_string(rank) + " sent "
+                    + std::to_string(outcome.collectiveBytes[static_cast<std::size_t>(rank)]) + " bytes, not "
+                    + std::to_string(bytes);
+        }
+    };
+    const Outcome together = trainOn(m_text.path(), about, planFor(layout, averaging), how, 0, look);
+    const std::string wrong = differs(together, flat.losses, 1e-5);
+    QVERIFY2(wrong.empty(), wrong.c_str());
+}
+
+/// Where all replicas lie on one machine, nothing is left to be averaged.
+void TestAveraging::oneMachineSumsUp()
+{
+    DelayedAveraging averaging{4, 2, 0.25, Merge::Convex, 0};
+    averaging.inside = plan::Inside::Machine;
+    const plan::Plan plan = planFor({{replicas(2)}, 8, 2}, averaging);
+    const Outcome expected = trainOn(m_text.path(), m_subject, summed(plan), {.steps = 8});
+    const Outcome together = trainOn(m_text.path(), m_subject, plan, {.steps = 8});
+    QCOMPARE(together.problem + expected.problem, std::string());
+    QCOMPARE(together.losses, expected.losses);
+    QCOMPARE(together.collectiveBytes, expected.collectiveBytes);
+    QCOMPARE(together.peaks, expected.peaks);
+}
+
 void TestAveraging::resumesInsideARound_data()
 {
     QTest::addColumn<int>("at");
@@ -541,6 +607,7 @@ void TestAveraging::resumesInsideARound_data()
         QTest::addRow("after %d steps", at) << at << true << false;
     QTest::newRow("convex") << 5 << false << false;
     QTest::newRow("bfloat16") << 5 << true << true;
+    QTest::newRow("two machines") << 8 << true << false;
 }
 
 /// Rounds of 4 steps behind a warm-up of 2, merged after 2 steps: with every phase stored, to the last bit.
@@ -553,7 +620,12 @@ void TestAveraging::resumesInsideARound()
         planFor({{replicas(2), replicas(2)}, 8, 2}, {4, 2, 0.25, corrected ? Merge::Corrected : Merge::Convex, 2});
     if (half)
         plan.precision = plan::Precision::BFloat16;
-    const plan::Subject about = plan::inPrecision(m_subject, plan.precision);
+    plan::Subject about = plan::inPrecision(m_subject, plan.precision);
+    if (qstrcmp(QTest::currentDataTag(), "two machines") == 0) {
+        plan = planFor({{replicas(4)}, 8, 2}, {4, 2, 0.25, Merge::Corrected, 2});
+        plan.exchange.averaging.inside = plan::Inside::Machine;
+        about = tinySubject(tinyConfig(4, 4, false), cpus(2, 2));
+    }
     QTemporaryDir wholeDir, firstDir, secondDir;
     std::vector<double> whole, parts;
     Status status = trainPart({0, 14, {}, wholeDir.path().toStdString()}, plan, about, m_text.path(), whole);
