@@ -26,8 +26,7 @@ inline constexpr TableStrategyRow kTableStrategies[] = {
      "each replica holds some columns of the table; the rows that a batch looks up are exchanged"},
     {TableStrategy::ParameterServer, "parameter-server",
      "each replica holds some rows of the table, and serves them: others get those that their samples look up, and "
-     "send "
-     "their gradients back"},
+     "send their gradients back"},
 };
 const char *name(TableStrategy strategy);
 /// Error: BadInput that lists the names.

@@ -50,6 +50,8 @@ double leastMegabytes(const Planner &planner, plan::Precision precision)
     for (const planners::OptionInfo &option : planner.options())
         if (const auto found = wanted.find(option.key); found != wanted.end())
             options.insert(*found);
+    if (planner.name() == "auto") // memory policies would leave few of the activations, which bfloat16 halves
+        options["policies"] = "none";
     double low = 2;
     double high = 256;
     while (high > 1.08 * low) {
