@@ -7,10 +7,10 @@
 
 namespace planloom::comm {
 
-/// Wakes a process that waits for others of its machine: a line of memory that they share. A rank that has put something
-/// where the owner looks rings; while the owner does not listen, that costs one atomic operation. The owner listens,
-/// looks once more, and sleeps. Plain value; one without memory never rings, and its sleep ends at once. Thread
-/// contract: listen() and sleep() from the owner's thread, ring() from any.
+/// Wakes a process that waits for others of its machine: a line of memory that they share. A rank that has put
+/// something where the owner looks rings; while the owner does not listen, that costs one atomic operation. The owner
+/// listens, looks once more, and sleeps. Plain value; one without memory never rings, and its sleep ends at once.
+/// Thread contract: listen() and sleep() from the owner's thread, ring() from any.
 class Doorbell {
 public:
     static constexpr std::int64_t kBytes = 64; ///< zeros at first, on a cache line

@@ -23,9 +23,8 @@ struct Cuts {
 /// where nothing is feasible), by the scorer's estimate. A dynamic programme from the last stage to the first over
 /// (stages, first layer, first device): the part behind a cut counts by its time alone, so that an answer may miss the
 /// optimum of the estimate by the differences of its last stages' all-reduces. Every stage recomputes only where it
-/// does not fit otherwise, by @p fit. Sketches above
-/// @p limit seconds are left out. @p table: of a shape that differs from @p shape in the schedule only. Cost: O(stages
-/// * layers^2 * units^2).
+/// does not fit otherwise, by @p fit. Sketches above @p limit seconds are left out. @p table: of a shape that differs
+/// from @p shape in the schedule only. Cost: O(stages * layers^2 * units^2).
 Cuts bestCuts(Scorer &scorer, const StageTable &table, const Shape &shape, std::size_t mostStages, double limit,
               const Progress &progress, Fit fit = {});
 
