@@ -15,7 +15,7 @@ struct SharedParameter {
     const LocalParameter *parameter = nullptr; ///< as the first stage that uses it has it
     std::int32_t set = -1;                     ///< of TeamSets
     int zero = 0;
-    std::size_t layer = 0; ///< with ZeRO 2 and 3 parameters of a layer are exchanged together: from 1 on; else 0
+    std::size_t layer = 0;    ///< with ZeRO 2 and 3 parameters of a layer are exchanged together: from 1 on; else 0
     std::int32_t inside = -1; ///< a set, too: of those that sum up gradients in local steps (plan::Inside); -1: none
 };
 

@@ -78,7 +78,7 @@ ExpectedRows expectedRows(std::int64_t tableRows, std::int64_t ids, int workers)
 ExpectedRows expectedRows(std::int64_t tableRows, std::int64_t ids, int workers, std::int64_t first, std::int64_t end)
 {
     constexpr std::int64_t kOneByOne = 512;
-    constexpr double kGroup = 1.02; // a group's last rank over its first
+    constexpr double kGroup = 1.02;                                        // a group's last rank over its first
     const auto each = [&](std::int64_t from, std::int64_t to, auto take) { // ranks from 1 on
         while (from <= to) {
             const auto widest = static_cast<std::int64_t>(static_cast<double>(from) * kGroup);

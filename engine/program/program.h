@@ -213,9 +213,9 @@ struct Table {
         std::int64_t endRow = 0;
         std::int64_t held = -1;           ///< rows() x width(): the parameter
         std::vector<std::int64_t> states; ///< likewise: of the update rule
-        std::int64_t own = -1;    ///< what others hold of rows of this member's samples: comes in, or gradients out
-        std::int64_t others = -1; ///< what it holds of rows of all members' samples: goes out, or gradients in
-        std::int64_t delayedOwn = -1;     ///< the same of delayed gradients
+        std::int64_t own = -1;        ///< what others hold of rows of this member's samples: comes in, or gradients out
+        std::int64_t others = -1;     ///< what it holds of rows of all members' samples: goes out, or gradients in
+        std::int64_t delayedOwn = -1; ///< the same of delayed gradients
         std::int64_t delayedOthers = -1;
         std::int64_t sums = -1;                  ///< gradients of updatedRows() rows, own columns
         std::int64_t updated = -1;               ///< the parameter's rows that are updated

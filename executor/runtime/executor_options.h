@@ -28,9 +28,9 @@ struct ExecutorOptions {
     std::string modelFolder;                                      ///< where parameters that come from files lie
     std::chrono::nanoseconds deadline = std::chrono::seconds(60); ///< no communication may stand still for longer
     device::Device *device = nullptr;                             ///< borrowed; nullptr: this machine's processors
-    ServedParameters *served = nullptr;      ///< borrowed: of parameter servers, where the plan has any
-    KernelMarks *marks = nullptr;            ///< borrowed: told which task the device's commands belong to
-    VersionLink *link = nullptr;             ///< borrowed; where the Program has a parameter server
+    ServedParameters *served = nullptr; ///< borrowed: of parameter servers, where the plan has any
+    KernelMarks *marks = nullptr;       ///< borrowed: told which task the device's commands belong to
+    VersionLink *link = nullptr;        ///< borrowed; where the Program has a parameter server
     bool sharesCores = false; ///< this machine has more ranks than cores: one that waits leaves its core to others
     const std::atomic<bool> *stop = nullptr; ///< set by any thread, on any rank: all ranks stop after the same step
     std::function<void(const run::StepMetrics &)> onStep; ///< on the executing thread; must not block

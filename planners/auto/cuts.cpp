@@ -135,8 +135,8 @@ private:
     std::size_t m_chunks;
     std::size_t m_places;
     std::size_t m_unit;
-    double m_count;                              ///< of micro-batches
-    double m_inFlight = 1;                       ///< of them on the stage that is being chosen
+    double m_count;        ///< of micro-batches
+    double m_inFlight = 1; ///< of them on the stage that is being chosen
     bool m_memoryBinds = false;
     std::vector<std::vector<Suffix>> m_suffixes; ///< per count of stages: by chunk and place
 };

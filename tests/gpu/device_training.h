@@ -53,7 +53,7 @@ private:
 
 /// How devices communicate.
 struct DeviceExchange {
-    const PlanloomCommunicationTable *table = nullptr; ///< between the devices; nullptr: through the host
+    const PlanloomCommunicationTable *table = nullptr;             ///< between the devices; nullptr: through the host
     std::chrono::nanoseconds deadline = std::chrono::seconds(240); ///< on a busy machine, too
 };
 
