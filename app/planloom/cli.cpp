@@ -112,9 +112,11 @@ void addProfileSamples(CLI::App *verb, double &samples)
 void addInspect(Command &command)
 {
     CLI::App *verb =
-        addVerb(command, "inspect", "Describe a model, cluster, profile, plan, run, trace or workspace",
+        addVerb(command, "inspect",
+                "Describe a model, cluster, profile, plan, run, trace, workspace, graph, job or placement",
                 "planloom inspect zoo:gpt2", [&command](Output &output) { return inspect(command.inspect, output); });
-    verb->add_option("what", command.inspect.what, "A file, the folder of a run, zoo:NAME, preset:NAME or local[:N]")
+    verb->add_option("what", command.inspect.what,
+                     "A file, the folder of a run or graph, zoo:NAME, preset:NAME or local[:N]")
         ->required();
     addSequence(verb, command.inspect.sequence);
     addLoss(verb, command.inspect.loss);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "app/planloom/gnn_sources.h"
+#include "app/planloom/inspect_gnn.h"
 #include "app/planloom/report.h"
 #include "app/planloom/sources.h"
 #include "app/planloom/verbs.h"
@@ -13,6 +15,7 @@
 #include "engine/trace/rounds.h"
 #include "executor/checkpoint/restore.h"
 #include "executor/data/data_set.h"
+#include "executor/data/graph_folder.h"
 #include "executor/device/plugin/library.h"
 
 #include <algorithm>
@@ -31,7 +34,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::int64_t kSniffBytes = 64 << 20;
 
-enum class What { Model, Cluster, Profile, Plan, Run, Trace, Workspace };
+enum class What { Model, Cluster, Profile, Plan, Run, Trace, Workspace, Graph, Job, Placement };
 
 /// Text files are told apart by their schema or, if foreign, by their beginning.
 Result<What> sniffText(const std::string &path)
@@ -40,10 +43,11 @@ Result<What> sniffText(const std::string &path)
     if (!text)
         return text.error();
     const std::string_view head = std::string_view(*text).substr(0, kSniffBytes);
-    const std::pair<const char *, What> schemas[] = {{"\"planloom.plan/1\"", What::Plan},
-                                                     {"\"planloom.profile/1\"", What::Profile},
-                                                     {"\"planloom.cluster/1\"", What::Cluster},
-                                                     {"\"planloom.graph/1\"", What::Model}};
+    const std::string placement = fmt::format("\"{}\"", kPlacementSchema);
+    const std::pair<const char *, What> schemas[] = {
+        {"\"planloom.plan/1\"", What::Plan},       {"\"planloom.profile/1\"", What::Profile},
+        {"\"planloom.cluster/1\"", What::Cluster}, {"\"planloom.graph/1\"", What::Model},
+        {"\"planloom.gnn-job/1\"", What::Job},     {placement.c_str(), What::Placement}};
     // A plan embeds the others: the schema that comes first is the file's own.
     std::size_t first = std::string_view::npos;
     What what = fs::path(path).extension() == ".txt" && head.find("GPU0") != std::string_view::npos ? What::Cluster
@@ -64,6 +68,8 @@ Result<What> whatIs(const std::string &source)
         return What::Model;
     if (source.starts_with("preset:") || source == "local" || source.starts_with("local:"))
         return What::Cluster;
+    if (data::isGraphFolder(source))
+        return What::Graph;
     if (isRunFolder(source))
         return What::Run;
     if (import::traceFormat(source) != import::TraceFormat::None)
@@ -555,6 +561,9 @@ Status inspect(const InspectOptions &options, Output &output)
     case What::Run: return inspectRun(options.what, output);
     case What::Trace: return inspectTrace(options.what, output);
     case What::Workspace: return inspectWorkspace(options.what, output);
+    case What::Graph: return inspectGraph(options.what, output);
+    case What::Job: return inspectJob(options.what, output);
+    case What::Placement: return inspectPlacement(options.what, output);
     }
     return {};
 }

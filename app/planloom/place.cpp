@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "app/planloom/gnn_sources.h"
 #include "app/planloom/sources.h"
 #include "app/planloom/terminal.h"
 #include "app/planloom/verbs.h"
 #include "engine/base/files.h"
 #include "engine/base/units.h"
 #include "engine/export/export.h"
-#include "engine/gnn/job_json.h"
 #include "engine/gnn/schedule_trace.h"
-#include "executor/data/graph_folder.h"
 #include "planners/gnn/joint.h"
 
-#include <filesystem>
 #include <fmt/format.h>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -20,44 +18,6 @@ namespace planloom::cli {
 using nlohmann::ordered_json;
 namespace placing = planners::gnn;
 namespace {
-
-/// A job with its volumes, and the graph that they were counted in.
-struct LoadedJob {
-    gnn::Job job;
-    std::optional<gnn::GraphData> graph;
-    gnn::SampleOptions sampling;
-    std::vector<std::int32_t> homes;
-};
-
-/// Reads the job and counts its volumes where it names a graph.
-Result<LoadedJob> loadJob(const std::string &path)
-{
-    const auto text = readFile(path);
-    if (!text)
-        return text.error();
-    auto file = gnn::jobFromJson(*text);
-    if (!file)
-        return file.error().in(path, file.error().line);
-    LoadedJob loaded;
-    if (!file->graphFolder.empty()) {
-        const auto folder = std::filesystem::path(path).parent_path() / file->graphFolder;
-        auto graph = data::readGraphFolder(folder.string());
-        if (!graph)
-            return graph.error();
-        auto volumes = gnn::sampledVolumes(*graph, file->homes, file->iterations, file->sampling);
-        if (!volumes)
-            return volumes.error().in(path);
-        file->job.volumes = *std::move(volumes);
-        file->job.volumes.model = file->modelBytes;
-        loaded.graph = *std::move(graph);
-        loaded.sampling = file->sampling;
-        loaded.homes = file->homes;
-    }
-    if (Status status = gnn::checkJob(file->job); !status)
-        return status.error().in(path);
-    loaded.job = std::move(file->job);
-    return loaded;
-}
 
 placing::SearchOptions searchOptions(const PlaceOptions &options, gnn::TransferPolicy policy)
 {
@@ -225,7 +185,10 @@ Status place(const PlaceOptions &options, Output &output)
         return loaded.error();
     gnn::Job &job = loaded->job;
     const placing::SearchOptions how = searchOptions(options, *policy);
-    ordered_json result{{"job", options.job}, {"policy", options.policy}, {"iterations", job.volumes.iterations}};
+    ordered_json result{{"schema", kPlacementSchema},
+                        {"job", options.job},
+                        {"policy", options.policy},
+                        {"iterations", job.volumes.iterations}};
     placing::SearchResult found;
     bool complete = true;
     if (options.joint) {

@@ -153,6 +153,30 @@ nodes:
         QCOMPARE(run({"place", "job.json", "--proposals", "50", "--json"}).out, done.out); // of a seed, the same
     }
 
+    /// What `graph` and `place` wrote and read, by inspect.
+    void inspected()
+    {
+        const auto json = [&](const char *what) { return objectOf(run({"inspect", what, "--json"}).out); };
+        const QJsonObject graph = json("blocks.graph");
+        QCOMPARE(graph["kind"].toString(), QString("graph"));
+        QCOMPARE(graph["nodes"].toInt(), objectOf(readAll(at("blocks.graph/graph.json")))["nodes"].toInt());
+        const QJsonObject job = json("job.json");
+        QCOMPARE(job["kind"].toString(), QString("gnn-job"));
+        QCOMPARE(job["roles"].toObject()["sampler"].toInt(), 8);
+        QVERIFY(job["feature_bytes"].toDouble() > 0 && job["exchange_bytes"].toDouble() > 0);
+        QVERIFY(run({"inspect", "job.json"}).out.contains("mini-batch is sampled in"));
+        QCOMPARE(run({"place", "job.json", "--search", "initial", "-o", "seen.json"}).status, 0);
+        const QJsonObject placement = json("seen.json");
+        QCOMPARE(placement["kind"].toString(), QString("placement"));
+        QCOMPARE(placement["roles"].toInt(), 17);
+        QCOMPARE(placement["seconds"].toDouble(), objectOf(readAll(at("seen.json")))["seconds"].toDouble());
+        QVERIFY(run({"inspect", "seen.json"}).out.contains("under degree"));
+        QVERIFY(write(at("half.json"), readAll(at("seen.json")).replace("\"policy\"", "\"politics\"")));
+        const Done half = run({"inspect", "half.json"});
+        QCOMPARE(half.status, 2);
+        QVERIFY2(half.err.contains("half.json") && half.err.contains("policy"), half.err.constData());
+    }
+
     void placementForPeople()
     {
         const Done done = run({"place", "job.json", "--search", "initial"});
