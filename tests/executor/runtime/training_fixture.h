@@ -135,21 +135,23 @@ inline Outcome train(const program::Program &program, const plan::Subject &subje
                     stop = true;
             };
         }
+        std::unique_ptr<runtime::RankExecutor> executor; // its memory goes after the abort: others may be sending to it
         const auto status = [&]() -> Status {
-            auto executor = runtime::RankExecutor::create(program, *subject.graph, *communicator, feed, ring, options);
-            if (!executor)
-                return executor.error();
-            if (const Status run = (*executor)->run(); !run)
+            auto made = runtime::RankExecutor::create(program, *subject.graph, *communicator, feed, ring, options);
+            if (!made)
+                return made.error();
+            executor = std::move(*made);
+            if (const Status run = executor->run(); !run)
                 return run;
-            outcome.collectiveBytes[rank] = (*executor)->collectiveBytes();
+            outcome.collectiveBytes[rank] = executor->collectiveBytes();
             if (how.evaluate) {
-                const auto evaluation = (*executor)->evaluate();
+                const auto evaluation = executor->evaluate();
                 if (!evaluation)
                     return evaluation.error();
                 if (rank == 0)
                     outcome.evaluation = *evaluation;
             }
-            outcome.peaks[rank] = (*executor)->peakBytes();
+            outcome.peaks[rank] = executor->peakBytes();
             return {};
         }();
         if (!status)
