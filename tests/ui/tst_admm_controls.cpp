@@ -130,17 +130,24 @@ private Q_SLOTS:
             QVERIFY(m_view->grab().save(QString::fromUtf8(picture)));
     }
 
-    /// The slider's answers are there at once, and the plan stays as it is.
+    /// The slider's answers are computed beside the UI thread, of several the last, and the plan stays as it is.
     void slowWorker()
     {
         StragglerPanel *straggler = controls()->straggler();
+        const auto answered = [straggler] {
+            return QTest::qWaitFor([straggler] { return !straggler->computes(); }, 30'000);
+        };
         const auto before = m_state.document();
         QCOMPARE(straggler->workers()->count(), static_cast<int>(before->plan.stages.front().replicas()));
+        straggler->slider()->setValue(50);
+        QVERIFY(!straggler->textLabel()->isEnabled()); // pale
         straggler->slider()->setValue(30);
+        QVERIFY(answered() && straggler->textLabel()->isEnabled());
         const QString threefold = straggler->textLabel()->text();
         QVERIFY2(threefold.startsWith(QStringLiteral("3.0 times as slow. SP: ")), qPrintable(threefold));
         straggler->slider()->setFocus();
         QTest::keyClick(straggler->slider(), Qt::Key_End);
+        QVERIFY(answered());
         QVERIFY(straggler->textLabel()->text().startsWith(QStringLiteral("8.0 times as slow. SP: ")));
         const auto together = straggler->synchronous()->points();
         QCOMPARE(together.size(), 15);
@@ -155,7 +162,10 @@ private Q_SLOTS:
     {
         QVERIFY(planned("admm", {{"workers", "4"}}));
         SweepChart *chart = controls()->sweeps();
-        QVERIFY(chart->sweeps().has_value());
+        const auto computed = [chart] {
+            return QTest::qWaitFor([chart] { return !chart->computes(); }, 30'000) && chart->sweeps().has_value();
+        };
+        QVERIFY(computed());
         using Update = simulate::Sweeps::Update;
         using Block = simulate::Sweeps::Block;
         const auto steps = [&](Block block, bool backward) {
@@ -185,6 +195,7 @@ private Q_SLOTS:
         if (const QByteArray file = qgetenv("PLANLOOM_PICTURE_SWEEPS"); !file.isEmpty())
             QVERIFY(m_view->grab().save(QString::fromUtf8(file)));
         field<QComboBox>(QStringLiteral("Order"))->setCurrentIndex(1);
+        QVERIFY(computed());
         QCOMPARE(steps(Block::Hidden, true), down);
         const auto &updates = chart->sweeps()->updates;
         const auto firstInput = std::ranges::find(updates, Block::Input, &Update::block);

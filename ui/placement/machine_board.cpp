@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace planloom::ui {
 
@@ -28,7 +29,7 @@ std::size_t numberOf(std::int32_t index) { return static_cast<std::size_t>(index
 
 } // namespace
 
-MachineBoard::MachineBoard(QWidget *parent) : QWidget(parent)
+MachineBoard::MachineBoard(QWidget *parent) : QWidget(parent), m_hints(tr("Figures of a role elsewhere"))
 {
     setFocusPolicy(Qt::StrongFocus);
     setMouseTracking(true);
@@ -153,13 +154,33 @@ QString MachineBoard::describe(const QPointF &pixel) const
              secondsText(in.sum()), parts(in));
 }
 
-QString MachineBoard::hintFor(std::size_t role, std::int32_t machine, bool &fits) const
+void MachineBoard::setCurrent(bool current)
 {
-    const auto seconds = secondsWith(*m_figures, role, machine);
-    fits = seconds.ok();
-    if (!fits)
-        return qt(seconds.error().message);
-    return tr("%1 an iteration, %2").arg(secondsText(*seconds), changeText(m_figures->seconds, *seconds));
+    if (std::exchange(m_current, current) != current)
+        update();
+}
+
+/// Whether the machine has room is said at once, what the iteration takes there when it is computed.
+void MachineBoard::askHint(std::size_t role, std::int32_t machine)
+{
+    const Status room = checkMove(*m_figures, role, machine);
+    m_fits = room.ok();
+    m_hint = m_fits ? QStringLiteral("…") : qt(room.error().message);
+    if (!m_fits)
+        return;
+    m_hints.ask([this, figures = m_figures, role, machine](Progress &progress) -> Job::Completion {
+        return [this, moved = figuresWith(*figures, role, machine, progress)] { takeHint(moved); };
+    });
+}
+
+void MachineBoard::takeHint(const Result<MovedRole> &moved)
+{
+    m_fits = moved.ok();
+    m_hint = m_fits ? tr("%1 an iteration, %2; %3 × the bound")
+                          .arg(secondsText(moved->seconds), changeText(m_figures->seconds, moved->seconds))
+                          .arg(moved->overBound, 0, 'f', 2)
+                    : qt(moved.error().message);
+    update();
 }
 
 // --- mouse and keys
@@ -204,8 +225,11 @@ void MachineBoard::dragTo(const QPointF &pixel)
     const std::int32_t home = m_figures->machineOf[static_cast<std::size_t>(m_pressed)];
     if (over != m_over) { // a schedule a machine, not a movement
         m_over = over;
-        m_hint = over < 0 || over == home ? QString() : hintFor(static_cast<std::size_t>(m_pressed), over, m_fits);
-        m_fits = m_fits || over == home;
+        m_hints.abandon();
+        m_hint.clear();
+        m_fits = true;
+        if (over >= 0 && over != home)
+            askHint(static_cast<std::size_t>(m_pressed), over);
         setCursor(over < 0 || !m_fits ? Qt::ForbiddenCursor : Qt::ClosedHandCursor);
     }
     update();
@@ -227,6 +251,7 @@ void MachineBoard::endDrag()
     m_pressed = -1;
     m_over = -1;
     m_dragging = false;
+    m_hints.abandon();
     m_hint.clear();
     unsetCursor();
     update();

@@ -7,6 +7,7 @@
 #include <QWidget>
 
 #include "ui/placement/placement_figures.h"
+#include "ui/state/latest_job.h"
 
 #include <functional>
 #include <memory>
@@ -31,10 +32,14 @@ public:
     void setFigures(FiguresPtr figures);
     /// Chips are not dragged where another placement than the plan's is shown.
     void setEditable(bool editable) { m_editable = editable; }
+    /// Pale while the figures that are shown are of a plan that has changed since.
+    void setCurrent(bool current);
     [[nodiscard]] QRectF boxOf(std::int32_t machine) const;
     [[nodiscard]] QRectF chipOf(std::size_t role) const;
     /// What the machine under the dragged chip says; empty: no drag.
     [[nodiscard]] QString hint() const { return m_hint; }
+    /// Whether the hint is still computed, beside the UI thread.
+    [[nodiscard]] bool computes() const { return m_hints.running(); }
     [[nodiscard]] QString describe(const QPointF &pixel) const;
     [[nodiscard]] QSize minimumSizeHint() const override { return {200, 90}; }
     [[nodiscard]] QSize sizeHint() const override { return {560, 320}; }
@@ -62,7 +67,8 @@ private:
     void endDrag();
     [[nodiscard]] int roleAt(const QPointF &pixel) const;
     [[nodiscard]] std::int32_t machineAt(const QPointF &pixel) const;
-    [[nodiscard]] QString hintFor(std::size_t role, std::int32_t machine, bool &fits) const;
+    void askHint(std::size_t role, std::int32_t machine);
+    void takeHint(const Result<MovedRole> &moved);
 
     // machine_board_paint.cpp
     void paintMachine(QPainter &painter, std::int32_t machine) const;
@@ -74,6 +80,7 @@ private:
 
     FiguresPtr m_figures;
     bool m_editable = true;
+    bool m_current = true;
     std::vector<QRectF> m_boxes; ///< per machine, before scrolling
     std::vector<QRectF> m_chips; ///< per role, the same
     double m_height = 0;         ///< of all boxes
@@ -86,6 +93,7 @@ private:
     std::int32_t m_over = -1; ///< machine beneath the dragged chip
     bool m_fits = false;
     QString m_hint;
+    LatestJob m_hints;
 };
 
 /// Colour and letter of a role's kind.

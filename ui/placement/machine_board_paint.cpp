@@ -57,6 +57,8 @@ void MachineBoard::paintEvent(QPaintEvent *)
     for (std::size_t role = 0; role < m_chips.size(); ++role)
         paintChip(painter, chipOf(role), role, m_dragging && static_cast<int>(role) == m_pressed);
     painter.setClipping(false);
+    if (!m_current)
+        painter.fillRect(rect(), veil());
     paintLegend(painter);
     if (m_dragging) {
         const QRectF chip = chipOf(static_cast<std::size_t>(m_pressed));
@@ -86,7 +88,7 @@ void MachineBoard::paintMachine(QPainter &painter, std::int32_t machine) const
     QString text = qt(what.name);
     if (hinted)
         text = legal ? m_hint : QStringLiteral("✕ ") + m_hint;
-    painter.setPen(hinted && !legal ? t.error : t.text);
+    painter.setPen(hinted && !legal ? t.error : hinted && computes() ? t.dimText : t.text);
     painter.drawText(header, Qt::AlignVCenter | Qt::AlignLeft,
                      painter.fontMetrics().elidedText(text, Qt::ElideRight, static_cast<int>(header.width())));
     paintCard(painter, cardOf(machine, true), machine, true);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace planloom::ui {
@@ -127,7 +128,15 @@ Result<PlacementFigures> figuresOf(const PlacementFigures::DocumentPtr &document
     return figuresOfPlan(placed, std::move(figures), progress);
 }
 
-Result<double> secondsWith(const PlacementFigures &figures, std::size_t role, std::int32_t machine)
+Status checkMove(const PlacementFigures &figures, std::size_t role, std::int32_t machine)
+{
+    plan::Plan moved = figures.document->plan;
+    return planners::gnn::moveRole(figures.job, figures.machineOf, role, machine, *figures.document->subject.cluster,
+                                   moved);
+}
+
+Result<MovedRole> figuresWith(const PlacementFigures &figures, std::size_t role, std::int32_t machine,
+                              Progress &progress)
 {
     const plan::Subject &subject = figures.document->subject;
     plan::Plan moved = figures.document->plan;
@@ -136,12 +145,24 @@ Result<double> secondsWith(const PlacementFigures &figures, std::size_t role, st
         return status.error();
     gnn::Placement machineOf = figures.machineOf;
     machineOf[role] = machine;
-    if (figures.job.roles[role].kind != RoleKind::Trainer)
-        return gnn::steadyIteration(figures.job, machineOf, figures.policy);
-    const auto job = planners::gnn::jobOfPlan(moved, subject, planners::gnn::slotsOfPlan(moved), machineOf);
-    if (!job) // trainers' own time is another one on other devices
-        return job.error();
-    return gnn::steadyIteration(*job, machineOf, figures.policy);
+    std::optional<gnn::Job> other; // trainers' own time is another one on other devices
+    if (figures.job.roles[role].kind == RoleKind::Trainer) {
+        auto job = planners::gnn::jobOfPlan(moved, subject, planners::gnn::slotsOfPlan(moved), machineOf);
+        if (!job)
+            return job.error();
+        other = *std::move(job);
+    }
+    if (progress.stopped())
+        return cancelled();
+    const gnn::Job &job = other ? *other : figures.job;
+    MovedRole result;
+    result.seconds = gnn::steadyIteration(job, machineOf, figures.policy);
+    if (progress.stopped())
+        return cancelled();
+    planners::gnn::Evaluation evaluation(job, figures.policy);
+    const double bound = evaluation.bounds(machineOf).lower();
+    result.overBound = bound > 0 ? evaluation.seconds(machineOf) / bound : 1;
+    return result;
 }
 
 std::vector<ConnectionShare> connectionShares(const PlacementFigures &figures)

@@ -64,9 +64,17 @@ Result<PlacementFigures> figuresOf(const PlacementFigures::DocumentPtr &document
 Result<PlacementFigures> figuresOf(const PlacementFigures::DocumentPtr &document, const gnn::Placement &machineOf,
                                    Progress &progress);
 
-/// The seconds of one iteration with one role elsewhere, or why it cannot go there. @p figures: of the plan's roles as
-/// it has them.
-Result<double> secondsWith(const PlacementFigures &figures, std::size_t role, std::int32_t machine);
+/// Whether one role may go to @p machine, or what that lacks. @p figures: of the plan's roles as it has them.
+Status checkMove(const PlacementFigures &figures, std::size_t role, std::int32_t machine);
+/// What follows from one role elsewhere.
+struct MovedRole {
+    double seconds = 0;   ///< of one iteration
+    double overBound = 1; ///< all iterations over the lower bound
+};
+/// Any thread. Cost: three schedules; of a trainer also a simulation of all of them. Errors: those of checkMove and of
+/// simulations, Cancelled.
+Result<MovedRole> figuresWith(const PlacementFigures &figures, std::size_t role, std::int32_t machine,
+                              Progress &progress);
 
 /// What one role sends another one on another machine. Means of an iteration.
 struct ConnectionShare {

@@ -46,7 +46,10 @@ PlacementView::PlacementView(StudioState *state, QWidget *parent)
       m_trafficSeen(new WhenSeen(m_matrix, [this] { refreshTraffic(); })),
       m_policiesSeen(new WhenSeen(m_policies, [this] { refreshPolicies(); })),
       m_connectionsSeen(new WhenSeen(m_connections, [this] { refreshConnections(); })),
-      m_partsSeen(new WhenSeen(m_parts, [this] { refreshParts(); }))
+      m_partsSeen(new WhenSeen(m_parts, [this] { refreshParts(); })),
+      m_planFigures(tr("Figures of a placement")),
+      m_pointFigures(tr("Figures of a placement")),
+      m_shares(tr("Shares of connections"))
 {
     for (const gnn::TransferPolicy policy : gnn::kTransferPolicies)
         m_policy->addItem(qt(gnn::name(policy)));
@@ -104,7 +107,10 @@ void PlacementView::refresh()
     }
     if (m_document && m_document->plan.job) {
         m_board->setEditable(isCurrent());
-        return m_planFigures.ask(m_document, std::nullopt, [this](auto figures) { takeFigures(std::move(figures)); });
+        m_board->setCurrent(isCurrent());
+        return m_planFigures.ask([this, document = m_document](Progress &progress) -> Job::Completion {
+            return [this, figures = figuresOf(document, progress)] { takeFigures(figures); };
+        });
     }
     m_planFigures.abandon();
     m_figures = nullptr;
@@ -139,6 +145,7 @@ void PlacementView::showDocument(const QString &problem)
 void PlacementView::showFigures(const std::shared_ptr<const PlacementFigures> &figures, const QString &before)
 {
     m_board->setFigures(figures);
+    m_board->setCurrent(true);
     m_board->setEditable(figures == m_figures && isCurrent());
     if (!figures)
         return;
@@ -178,16 +185,25 @@ void PlacementView::refreshPolicies()
     m_policies->set(std::move(table));
 }
 
-/// What waits most for others first.
+/// The rows of before stay until those of the figures are computed.
 void PlacementView::refreshConnections()
 {
+    if (!m_figures) {
+        m_shares.abandon();
+        return m_connections->set({});
+    }
+    m_shares.ask([this, figures = m_figures](Progress &) -> Job::Completion {
+        return [this, figures, shares = connectionShares(*figures)] { showConnections(*figures, shares); };
+    });
+}
+
+/// What waits most for others first.
+void PlacementView::showConnections(const PlacementFigures &figures, std::vector<ConnectionShare> shares)
+{
     TableData table{{tr("Connection"), tr("Credit"), tr("Deficit"), tr("Alone"), tr("Bytes")}, {}};
-    std::vector<ConnectionShare> shares;
-    if (m_figures)
-        shares = connectionShares(*m_figures);
     std::ranges::sort(shares, std::ranges::greater(), &ConnectionShare::deficit);
-    const auto nameOf = [this](std::int32_t role) {
-        return qt(m_figures->job.roles[static_cast<std::size_t>(role)].name);
+    const auto nameOf = [&figures](std::int32_t role) {
+        return qt(figures.job.roles[static_cast<std::size_t>(role)].name);
     };
     for (const ConnectionShare &share : shares) {
         table.rows.push_back({{tr("%1 to %2").arg(nameOf(share.from), nameOf(share.to)), {}},
@@ -306,11 +322,15 @@ void PlacementView::showPoint(int point)
     if (shown.machineOf == m_figures->machineOf)
         return showFigures(m_figures, QString());
     m_board->setEditable(false);
-    m_pointFigures.ask(m_document, shown.machineOf, [this](Result<PlacementFigures> figures) {
-        if (!figures)
-            return this->state()->say(MessageLevel::Error, qt(figures.error().message));
-        showFigures(std::make_shared<const PlacementFigures>(*std::move(figures)), tr("Shown, not taken: "));
-    });
+    m_board->setCurrent(false);
+    m_pointFigures.ask(
+        [this, document = m_document, machineOf = shown.machineOf](Progress &progress) -> Job::Completion {
+            return [this, figures = figuresOf(document, machineOf, progress)] {
+                if (!figures)
+                    return this->state()->say(MessageLevel::Error, qt(figures.error().message));
+                showFigures(std::make_shared<const PlacementFigures>(*figures), tr("Shown, not taken: "));
+            };
+        });
 }
 
 void PlacementView::takePoint(int point)

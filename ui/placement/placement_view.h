@@ -7,15 +7,15 @@
 #include <QSplitter>
 #include <QTabWidget>
 
-#include "ui/state/job.h"
+#include "ui/state/latest_job.h"
 #include "ui/widgets/view.h"
-#include "ui/placement/figures_job.h"
 #include "ui/placement/machine_board.h"
 #include "ui/placement/search_panel.h"
 #include "ui/placement/traffic_matrix.h"
 #include "ui/widgets/data_table.h"
 
 #include <memory>
+#include <vector>
 
 namespace planloom::ui {
 
@@ -40,7 +40,10 @@ public:
     [[nodiscard]] const std::shared_ptr<const PlacementFigures> &figures() const { return m_figures; }
     /// Whether figures are those of the shown document, not of the one before.
     [[nodiscard]] bool isCurrent() const { return m_figures && m_figures->document == m_document; }
-    [[nodiscard]] bool computes() const { return m_planFigures.running() || m_pointFigures.running(); }
+    [[nodiscard]] bool computes() const
+    {
+        return m_planFigures.running() || m_pointFigures.running() || m_shares.running();
+    }
 
 protected:
     void resizeEvent(QResizeEvent *event) override;
@@ -52,6 +55,7 @@ private:
     void refreshTraffic();
     void refreshPolicies();
     void refreshConnections();
+    void showConnections(const PlacementFigures &figures, std::vector<ConnectionShare> shares);
     void refreshParts();
     void showFigures(const std::shared_ptr<const PlacementFigures> &figures, const QString &before);
     void moveRole(int role, int machine);
@@ -80,9 +84,10 @@ private:
     std::shared_ptr<const PlacementFigures> m_figures; ///< until those of m_document are there, of the one before
     std::shared_ptr<const SearchRun> m_run;
     StudioState::DocumentPtr m_searched; ///< that m_run is of
-    FiguresJob m_planFigures;
-    FiguresJob m_pointFigures; ///< of a search
-    Job m_job;                 ///< last, as the two before: their threads end before what they post to
+    LatestJob m_planFigures;
+    LatestJob m_pointFigures; ///< of a search
+    LatestJob m_shares;
+    Job m_job; ///< last, as those before: their threads end before what they post to
 };
 
 } // namespace planloom::ui

@@ -196,8 +196,8 @@ void AdmmControls::refresh()
     for (QWidget *each : m_asynchronous)
         each->setEnabled(settings.parallel == admm::Parallel::Asynchronous);
     m_refreshing = false;
-    m_straggler->show(plan, m_state->document()->subject);
-    m_sweeps->show(plan, m_state->document()->subject);
+    m_straggler->show(m_state->document());
+    m_sweeps->show(m_state->document());
 }
 
 } // namespace planloom::ui

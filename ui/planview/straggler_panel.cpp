@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/planview/straggler_panel.h"
 
+#include "engine/simulate/straggler.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/text.h"
 
@@ -10,6 +11,10 @@
 #include <QVBoxLayout>
 
 #include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <utility>
 
 namespace planloom::ui {
 
@@ -17,6 +22,8 @@ namespace {
 
 constexpr int kTenths = 10; ///< of a factor, a step of the slider
 constexpr int kMostTimes = 8;
+constexpr int kLeastChart = 150; // pixels: axes, legend and lines that can be told apart
+constexpr std::array kForms{admm::Parallel::Synchronous, admm::Parallel::Asynchronous};
 
 QString rateText(const Result<double> &samples)
 {
@@ -25,12 +32,61 @@ QString rateText(const Result<double> &samples)
 
 } // namespace
 
+/// Samples a second by factor, for each form of waiting.
+struct StragglerPanel::Answer {
+    double factor = 1;
+    std::array<Result<double>, kForms.size()> samples{0.0, 0.0};
+    std::array<QList<QPointF>, kForms.size()> curves; ///< as far as there is no error
+};
+
+/// What is simulated of one document. Used by one job at a time, and kept from one to the next.
+class StragglerPanel::Simulations {
+public:
+    explicit Simulations(std::shared_ptr<const plan::Document> document) : m_document(std::move(document)) {}
+
+    /// If @p progress is stopped, curves may be missing.
+    Answer answer(int worker, double factor, Progress &progress)
+    {
+        if (!m_straggler)
+            m_straggler.emplace(m_document->plan, m_document->subject);
+        Answer answer;
+        answer.factor = factor;
+        for (std::size_t form = 0; form < kForms.size(); ++form)
+            answer.samples[form] = m_straggler->samplesPerSecond(kForms[form], worker, factor);
+        const auto drawn = m_curves.find(worker);
+        answer.curves = drawn != m_curves.end() ? drawn->second : curves(worker, progress);
+        return answer;
+    }
+
+private:
+    decltype(Answer::curves) curves(int worker, Progress &progress)
+    {
+        decltype(Answer::curves) all;
+        for (std::size_t form = 0; form < kForms.size(); ++form) {
+            for (int half = 2; half <= 2 * kMostTimes; ++half) {
+                if (progress.stopped())
+                    return {};
+                const auto samples = m_straggler->samplesPerSecond(kForms[form], worker, half / 2.0);
+                if (!samples)
+                    break; // its error is in the text
+                all[form] << QPointF(half / 2.0, *samples);
+            }
+        }
+        return m_curves[worker] = all;
+    }
+
+    std::shared_ptr<const plan::Document> m_document;
+    std::optional<simulate::Straggler> m_straggler;
+    std::map<int, decltype(Answer::curves)> m_curves; ///< by worker
+};
+
 StragglerPanel::StragglerPanel(QWidget *parent)
     : QWidget(parent),
       m_workers(new QComboBox(this)),
       m_slider(new QSlider(Qt::Horizontal, this)),
       m_text(new QLabel(this)),
-      m_chart(new PlainChart(tr("One slow worker"), tr("times as slow"), tr("samples / s"), this))
+      m_chart(new PlainChart(tr("One slow worker"), tr("times as slow"), tr("samples / s"), this)),
+      m_job(tr("One slow worker"))
 {
     m_workers->setAccessibleName(tr("Slow worker"));
     m_slider->setAccessibleName(tr("Times as slow"));
@@ -38,6 +94,7 @@ StragglerPanel::StragglerPanel(QWidget *parent)
     m_slider->setRange(kTenths, kMostTimes * kTenths);
     m_slider->setValue(3 * kTenths);
     m_text->setWordWrap(true);
+    m_chart->setMinimumHeight(kLeastChart);
     m_synchronous = m_chart->addLine(tr("for each other"), 0);
     m_asynchronous = m_chart->addLine(tr("for a server"), 1);
     m_now = m_chart->addLine(tr("now"), 5);
@@ -49,15 +106,16 @@ StragglerPanel::StragglerPanel(QWidget *parent)
     layout->addWidget(m_text);
     layout->addWidget(m_chart, 1);
     applyColors();
-    connect(m_slider, &QSlider::valueChanged, this, &StragglerPanel::answer);
-    connect(m_workers, &QComboBox::currentIndexChanged, this, &StragglerPanel::draw);
+    connect(m_slider, &QSlider::valueChanged, this, &StragglerPanel::ask);
+    connect(m_workers, &QComboBox::currentIndexChanged, this, &StragglerPanel::ask);
 }
 
 double StragglerPanel::factor() const { return static_cast<double>(m_slider->value()) / kTenths; }
 
-void StragglerPanel::show(const plan::Plan &plan, const plan::Subject &subject)
+void StragglerPanel::show(const std::shared_ptr<const plan::Document> &document)
 {
-    m_straggler.reset(); // nothing is drawn while the choice of workers changes
+    m_simulations = nullptr; // nothing is asked for while the choice of workers changes
+    const plan::Plan &plan = document->plan;
     m_server = tr("AP(%1, %2)").arg(plan.admm->barrier).arg(plan.admm->delay);
     m_asynchronous->setName(m_server);
     const int workers = static_cast<int>(plan.stages.front().replicas());
@@ -66,44 +124,43 @@ void StragglerPanel::show(const plan::Plan &plan, const plan::Subject &subject)
     for (int worker = 0; worker < workers; ++worker)
         m_workers->addItem(tr("Worker %1").arg(worker));
     m_workers->setCurrentIndex(chosen);
-    m_straggler.emplace(plan, subject);
-    draw();
+    m_simulations = std::make_shared<Simulations>(document);
+    ask();
 }
 
-/// Both curves over all factors.
-void StragglerPanel::draw()
+void StragglerPanel::ask()
 {
-    if (!m_straggler || m_workers->currentIndex() < 0)
+    if (!m_simulations || m_workers->currentIndex() < 0)
         return;
-    double most = 0;
-    const auto curve = [&](admm::Parallel form, QLineSeries *line) {
-        QList<QPointF> points;
-        for (int half = 2; half <= 2 * kMostTimes; ++half) {
-            const auto samples = m_straggler->samplesPerSecond(form, m_workers->currentIndex(), half / 2.0);
-            if (!samples)
-                break; // its error is in the text
-            points << QPointF(half / 2.0, *samples);
-            most = std::max(most, *samples);
-        }
-        line->replace(points);
-    };
-    curve(admm::Parallel::Synchronous, m_synchronous);
-    curve(admm::Parallel::Asynchronous, m_asynchronous);
-    m_chart->setRanges(kMostTimes, most > 0 ? most * 1.05 : 1);
-    answer();
-}
-
-void StragglerPanel::answer()
-{
-    if (!m_straggler || m_workers->currentIndex() < 0)
-        return;
-    const auto samples = [this](admm::Parallel form) {
-        return rateText(m_straggler->samplesPerSecond(form, m_workers->currentIndex(), factor()));
-    };
-    m_text->setText(tr("%1 times as slow. SP: %2. %3: %4")
-                        .arg(factor(), 0, 'f', 1)
-                        .arg(samples(admm::Parallel::Synchronous), m_server, samples(admm::Parallel::Asynchronous)));
+    m_job.ask([this, simulations = m_simulations, worker = m_workers->currentIndex(),
+               factor = factor()](Progress &progress) -> Job::Completion {
+        return [this, answer = simulations->answer(worker, factor, progress)] { take(answer); };
+    });
     m_now->replace(QList<QPointF>{{factor(), 0}, {factor(), m_chart->y()->max()}});
+    setPale(true);
+}
+
+void StragglerPanel::take(const Answer &answer)
+{
+    double most = 0;
+    for (const QList<QPointF> &curve : answer.curves)
+        for (const QPointF &point : curve)
+            most = std::max(most, point.y());
+    m_synchronous->replace(answer.curves[0]);
+    m_asynchronous->replace(answer.curves[1]);
+    m_chart->setRanges(kMostTimes, most > 0 ? most * 1.05 : 1);
+    m_text->setText(tr("%1 times as slow. SP: %2. %3: %4")
+                        .arg(answer.factor, 0, 'f', 1)
+                        .arg(rateText(answer.samples[0]), m_server, rateText(answer.samples[1])));
+    m_now->replace(QList<QPointF>{{answer.factor, 0}, {answer.factor, m_chart->y()->max()}});
+    setPale(false);
+}
+
+void StragglerPanel::setPale(bool pale)
+{
+    m_text->setEnabled(!pale);
+    for (QLineSeries *line : {m_synchronous, m_asynchronous})
+        line->setOpacity(pale ? 0.4 : 1);
 }
 
 void StragglerPanel::applyColors()

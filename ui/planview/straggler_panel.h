@@ -5,24 +5,27 @@
 #include <QLabel>
 #include <QSlider>
 
-#include "engine/simulate/straggler.h"
+#include "engine/admm/settings.h"
+#include "engine/plan/plan.h"
+#include "ui/state/latest_job.h"
 #include "ui/widgets/chart.h"
 
-#include <optional>
+#include <memory>
 
 class QLineSeries;
 
 namespace planloom::ui {
 
 /// What one slow worker of a plan that trains by ADMM costs: a slider slows it down, and both forms of waiting are
-/// simulated at once. The plan stays as it is. Knows no state.
+/// simulated beside the UI thread; until then the answer before is shown pale. The plan stays as it is. Knows no state.
 class StragglerPanel final : public QWidget {
     Q_OBJECT
 
 public:
     explicit StragglerPanel(QWidget *parent = nullptr);
-    /// @p plan trains by ADMM.
-    void show(const plan::Plan &plan, const plan::Subject &subject);
+    /// The plan of @p document trains by ADMM.
+    void show(const std::shared_ptr<const plan::Document> &document);
+    [[nodiscard]] bool computes() const { return m_job.running(); }
     [[nodiscard]] QSlider *slider() { return m_slider; }
     [[nodiscard]] QComboBox *workers() { return m_workers; }
     [[nodiscard]] QLabel *textLabel() { return m_text; }
@@ -33,12 +36,15 @@ protected:
     void changeEvent(QEvent *event) override;
 
 private:
-    void draw();
-    void answer();
+    struct Answer;
+    class Simulations;
+    void ask();
+    void take(const Answer &answer);
+    void setPale(bool pale);
     void applyColors();
     [[nodiscard]] double factor() const;
 
-    std::optional<simulate::Straggler> m_straggler;
+    std::shared_ptr<Simulations> m_simulations; ///< of the document that is shown; null while workers are changed
     QString m_server; ///< "AP(1, 4)"
     QComboBox *m_workers;
     QSlider *m_slider;
@@ -47,6 +53,7 @@ private:
     QLineSeries *m_synchronous = nullptr;
     QLineSeries *m_asynchronous = nullptr;
     QLineSeries *m_now = nullptr; ///< the slider's factor
+    LatestJob m_job;
 };
 
 } // namespace planloom::ui

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace planloom::ui {
 
@@ -65,19 +66,26 @@ simulate::Sweeps::Span bandOf(const simulate::Sweeps &sweeps, bool backward)
 
 } // namespace
 
-SweepChart::SweepChart(QWidget *parent) : QWidget(parent)
+SweepChart::SweepChart(QWidget *parent) : QWidget(parent), m_job(tr("Sweeps of an iteration"))
 {
     setMouseTracking(true);
     setAccessibleName(tr("Sweeps of an iteration"));
 }
 
-void SweepChart::show(const plan::Plan &plan, const plan::Subject &subject)
+void SweepChart::show(std::shared_ptr<const plan::Document> document)
 {
-    auto sweeps = simulate::sweepsOf(plan, subject);
+    m_job.ask([this, document = std::move(document)](Progress &) -> Job::Completion {
+        return [this, sweeps = simulate::sweepsOf(document->plan, document->subject)] { take(sweeps); };
+    });
+    update();
+}
+
+void SweepChart::take(const Result<simulate::Sweeps> &sweeps)
+{
     m_problem = sweeps ? QString() : qt(sweeps.error().text());
     m_sweeps.reset();
     if (sweeps && sweeps->seconds > 0)
-        m_sweeps = *std::move(sweeps);
+        m_sweeps = *sweeps;
     update();
 }
 
@@ -131,6 +139,8 @@ void SweepChart::paintEvent(QPaintEvent *)
     paintBands(painter);
     paintUpdates(painter);
     paintScale(painter);
+    if (computes())
+        painter.fillRect(rect(), veil());
 }
 
 void SweepChart::paintBands(QPainter &painter) const

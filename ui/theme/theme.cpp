@@ -245,6 +245,14 @@ double contrast(const QColor &a, const QColor &b)
     return (std::max(x, y) + 0.05) / (std::min(x, y) + 0.05);
 }
 
+QColor veil()
+{
+    constexpr int kAlpha = 150;
+    QColor color = theme().base;
+    color.setAlpha(kAlpha);
+    return color;
+}
+
 QColor textOn(const QColor &background)
 {
     return contrast(background, Qt::black) >= contrast(background, Qt::white) ? Qt::black : Qt::white;

@@ -55,6 +55,8 @@ std::vector<Theme> allThemes();
 
 /// WCAG 2 contrast ratio, 1..21.
 double contrast(const QColor &a, const QColor &b);
+/// Laid over a picture that is about to change, so that it looks pale.
+QColor veil();
 /// Black or white, whichever reads better on @p background.
 QColor textOn(const QColor &background);
 /// An icon of resources/icons, drawn in the theme's text colour. Ask again after a change of theme.
