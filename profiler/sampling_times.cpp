@@ -52,7 +52,7 @@ Status measureSampling(const plan::Plan &plan, plan::BatchForm form, const std::
         const runtime::SampledRange range{step, 0, samples};
         runtime::SampledDraw draw;
         const double drawn = secondsOf([&] {
-            draw = source->draw(range);
+            draw = source->draw(range, form);
             asked.ask(*source, draw);
         });
         const double packed = secondsOf([&] { runtime::packRows(*source, asked.nodes(0), rows); });

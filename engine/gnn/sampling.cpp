@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 namespace planloom::gnn {
 
 Status checkFanout(const Fanout &fanout)
@@ -55,5 +57,45 @@ SampledTree sampleTree(const GraphData &graph, const Fanout &fanout, std::uint64
     sampleTreeInto(graph, fanout, seed, step, node, tree.first, tree.second);
     return tree;
 }
+
+namespace {
+
+/// Appends the entries of @p node in the tree of @p seedNode; the first one is at @p slot of hop @p hop. Returns how
+/// many there are.
+std::int64_t appendEntries(const GraphData &graph, const ListDraws &draws, std::int64_t seedNode, std::int64_t node,
+                           std::int64_t hop, std::int64_t slot, std::vector<std::int64_t> &places)
+{
+    const auto neighbours = graph.neighbours(node);
+    const auto degree = static_cast<std::int64_t>(neighbours.size());
+    const std::int64_t drawn = hop == 1 ? draws.fanout.first : draws.fanout.second;
+    if (takenWhole(degree, drawn, draws.whole)) {
+        places.insert(places.end(), neighbours.begin(), neighbours.end());
+        return degree;
+    }
+    for (std::int64_t k = 0; k < drawn; ++k)
+        places.push_back(drawnNeighbour(graph, node, drawOf(draws.seed, draws.step, seedNode, hop, slot + k)));
+    return drawn;
+}
+
+} // namespace
+
+void appendTree(const GraphData &graph, const ListDraws &draws, std::int64_t node, std::vector<std::int64_t> &places)
+{
+    places.push_back(node);
+    const std::size_t first = places.size();
+    const std::int64_t entries = appendEntries(graph, draws, node, node, 1, 0, places);
+    for (std::int64_t j = 0; j < entries; ++j) {
+        const std::int64_t entry = places[first + static_cast<std::size_t>(j)];
+        appendEntries(graph, draws, node, entry, 2, j * draws.fanout.second, places);
+    }
+}
+
+double convolutionFactor(std::int64_t degree, std::int64_t other, std::int64_t entries)
+{
+    const auto own = static_cast<double>(degree);
+    return own / static_cast<double>(entries) / std::sqrt((own + 1) * (static_cast<double>(other) + 1));
+}
+
+double loopFactor(std::int64_t degree) { return 1 / (static_cast<double>(degree) + 1); }
 
 } // namespace planloom::gnn

@@ -36,4 +36,30 @@ SampledTree sampleTree(const GraphData &graph, const Fanout &fanout, std::uint64
 void sampleTreeInto(const GraphData &graph, const Fanout &fanout, std::uint64_t seed, std::int64_t step,
                     std::int64_t node, std::span<std::int64_t> first, std::span<std::int64_t> second);
 
+/// The trees of one step as lists of entries: the entries of a node are neighbours that are drawn, or, where
+/// neighbourhoods are taken whole, each neighbour once of a node that has no more than would be drawn.
+struct ListDraws {
+    Fanout fanout;
+    bool whole = false;
+    std::uint64_t seed = 1;
+    std::int64_t step = 0;
+};
+/// Entries of a node with @p degree neighbours, of whom @p drawn are drawn.
+constexpr bool takenWhole(std::int64_t degree, std::int64_t drawn, bool whole)
+{
+    return whole && degree > 0 && degree <= drawn;
+}
+constexpr std::int64_t entriesOf(std::int64_t degree, std::int64_t drawn, bool whole)
+{
+    return takenWhole(degree, drawn, whole) ? degree : drawn;
+}
+/// Appends @p node, its entries, and the entries of each of these to @p places.
+void appendTree(const GraphData &graph, const ListDraws &draws, std::int64_t node, std::vector<std::int64_t> &places);
+
+/// Factors of a graph convolution, 1 / sqrt((d_i + 1) (d_j + 1)), from the degrees of a node and of one of its
+/// @p entries: d_i / entries times for each, so that the expected sum is that over all neighbours.
+double convolutionFactor(std::int64_t degree, std::int64_t other, std::int64_t entries);
+/// Of the node itself. Without neighbours it draws itself and counts once, here.
+double loopFactor(std::int64_t degree);
+
 } // namespace planloom::gnn

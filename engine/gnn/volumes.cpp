@@ -40,10 +40,12 @@ std::vector<char> cachedNodes(const GraphData &graph, double share)
     return cached;
 }
 
-/// Different rows of a mini-batch.
+/// Different rows of a mini-batch, and places of its trees.
 struct RowCounts {
     std::vector<std::int64_t> ofPart; ///< that its store sends
     std::int64_t cached = 0;
+    std::int64_t places = 0;
+    [[nodiscard]] std::int64_t distinct() const { return std::accumulate(ofPart.begin(), ofPart.end(), cached); }
 };
 
 /// Rows of mini-batches, each counted once.
@@ -53,9 +55,7 @@ public:
         : m_graph(graph),
           m_options(options),
           m_cached(cachedNodes(graph, options.cacheShare)),
-          m_seen(static_cast<std::size_t>(graph.nodes()), -1),
-          m_first(static_cast<std::size_t>(options.fanout.first)),
-          m_second(static_cast<std::size_t>(options.fanout.first * options.fanout.second))
+          m_seen(static_cast<std::size_t>(graph.nodes()), -1)
     {
     }
 
@@ -71,11 +71,10 @@ public:
             const std::uint64_t draw =
                 scramble(key ^ (static_cast<std::uint64_t>(sampler) << 40 | static_cast<std::uint64_t>(i)));
             const std::int64_t seed = seeds[static_cast<std::size_t>(toUnit(draw) * static_cast<double>(seeds.size()))];
-            sampleTreeInto(m_graph, m_options.fanout, m_options.seed, step, seed, m_first, m_second);
-            see(seed, rows);
-            for (const std::int64_t node : m_first)
-                see(node, rows);
-            for (const std::int64_t node : m_second)
+            m_places.clear();
+            appendTree(m_graph, {m_options.fanout, m_options.whole, m_options.seed, step}, seed, m_places);
+            rows.places += static_cast<std::int64_t>(m_places.size());
+            for (const std::int64_t node : m_places)
                 see(node, rows);
         }
         return rows;
@@ -100,8 +99,7 @@ private:
     std::int32_t m_parts = m_graph.parts();
     std::vector<char> m_cached;
     std::vector<std::int32_t> m_seen; ///< per node: the last mini-batch that it was in
-    std::vector<std::int64_t> m_first;
-    std::vector<std::int64_t> m_second;
+    std::vector<std::int64_t> m_places;
     std::int32_t m_batch = -1;
 };
 
@@ -148,13 +146,12 @@ Result<Volumes> sampledVolumes(const GraphData &graph, std::span<const std::int3
         for (std::int32_t s = 0; s < volumes.samplers; ++s) {
             const auto home = options.localSeeds ? static_cast<std::size_t>(homes[static_cast<std::size_t>(s)]) : 0;
             const RowCounts rows = counter.count(seeds[home], n, s);
-            double sum = rowBytes * static_cast<double>(rows.cached);
-            for (std::int32_t g = 0; g < volumes.stores; ++g) {
+            for (std::int32_t g = 0; g < volumes.stores; ++g)
                 volumes.feature(n, g, s) = rowBytes * static_cast<double>(rows.ofPart[static_cast<std::size_t>(g)]);
-                sum += volumes.feature(n, g, s);
-            }
-            volumes.batch(n, s) =
-                options.treeForm ? 4.0 * static_cast<double>(graph.width * options.batch * options.fanout.rows()) : sum;
+            volumes.batch(n, s) = options.treeForm
+                ? 4.0 * static_cast<double>(graph.width * options.batch * options.fanout.rows())
+                : (rowBytes + options.bytesOfRow) * static_cast<double>(rows.distinct())
+                    + options.bytesOfPlace * static_cast<double>(rows.places);
         }
     }
     return volumes;

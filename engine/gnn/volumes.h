@@ -21,6 +21,12 @@ struct SampleOptions {
     /// A sampler sends its trainer a row for each place of the trees, as operators of fixed shapes take them; else each
     /// row once, with its number.
     bool treeForm = true;
+    /// A node with no more neighbours than are drawn has each of them once (ListDraws::whole).
+    bool whole = false;
+    /// Of a mini-batch in which each row is sent once: bytes for each row besides its features and number, and for each
+    /// place of the trees.
+    double bytesOfRow = 0;
+    double bytesOfPlace = 0;
     /// Share of the nodes, those with most neighbours (ties: the lowest), whose features every sampler holds: no store
     /// sends them. 0 to 1.
     double cacheShare = 0;

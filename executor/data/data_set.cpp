@@ -3,6 +3,7 @@
 
 #include "engine/base/files.h"
 #include "engine/graph/gradients/loss.h"
+#include "executor/data/block_writer.h"
 #include "executor/data/graph_folder.h"
 #include "executor/data/readers.h"
 

@@ -51,7 +51,7 @@ public:
 private:
     [[nodiscard]] std::int64_t draw(std::int64_t seed, std::int64_t node, std::int64_t hop, std::int64_t slot) const
     {
-        return drawnOnce(m_graph, seed, node, hop, slot);
+        return gnn::drawnNeighbour(m_graph, node, gnn::drawOf(kTreeSeed, kTreeStep, seed, hop, slot));
     }
 
     float *copyRow(std::int64_t node, float *to) const
@@ -84,14 +84,6 @@ Result<gnn::Fanout> fanoutOf(const Needs &needs)
 }
 
 } // namespace
-
-std::int64_t drawnOnce(const gnn::GraphData &graph, std::int64_t seed, std::int64_t node, std::int64_t hop,
-                       std::int64_t slot)
-{
-    constexpr std::uint64_t kTreeSeed = 1;
-    constexpr std::int64_t kTreeStep = 0;
-    return gnn::drawnNeighbour(graph, node, gnn::drawOf(kTreeSeed, kTreeStep, seed, hop, slot));
-}
 
 Status checkGraphFits(const gnn::GraphData &graph, std::int64_t width, const std::string &input, const Needs &needs)
 {

@@ -70,12 +70,9 @@ Result<std::unique_ptr<DataSet>> readGraphTrees(const std::string &folder, const
 
 /// The same for a model in block form (graph::graphSageBlocks, graph::gcn).
 Result<std::unique_ptr<DataSet>> readGraphBlocks(const std::string &folder, const Needs &needs);
-/// Whether the model's inputs have the names of a block form.
-bool takesBlocks(const Needs &needs);
-/// The neighbour of @p node at @p slot of the tree of @p seed. A data set knows no steps: a tree is the same in each
-/// epoch.
-std::int64_t drawnOnce(const gnn::GraphData &graph, std::int64_t seed, std::int64_t node, std::int64_t hop,
-                       std::int64_t slot);
+/// Of draws. A data set knows no steps: a node's tree is the same in each epoch.
+inline constexpr std::uint64_t kTreeSeed = 1;
+inline constexpr std::int64_t kTreeStep = 0;
 /// Errors (BadInput): features of another number than @p input wants, no labelled nodes, more classes than the model
 /// has.
 Status checkGraphFits(const gnn::GraphData &graph, std::int64_t width, const std::string &input, const Needs &needs);

@@ -14,7 +14,7 @@ inline constexpr int kNumbersTag = 5; ///< sampler to store: nodes, ascending
 inline constexpr int kRowsTag = 6;    ///< store to sampler: node and features, each row
 inline constexpr int kNetworkTag = 7; ///< rank 0 to all: where the paced network's memory is
 inline constexpr int kAskTag = 8;     ///< worker to server: a ServerRequest
-inline constexpr int kCountTag = 9;   ///< sampler to trainer, in block form, before the mini-batch: its rows
+inline constexpr int kCountTag = 9;   ///< sampler to trainer, before a block: BlockCounts
 inline constexpr int kHeldOutCountTag = 10;
 inline constexpr int kServedTag = 16; ///< from here on a tag for each part of what is served, in both directions
 

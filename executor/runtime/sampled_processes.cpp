@@ -66,14 +66,16 @@ std::vector<int> SampledRanks::stores() const
     return ranks;
 }
 
-SampledBatches::SampledBatches(const SampledContext &context, const data::Needs &needs, std::int64_t samples)
+SampledBatches::SampledBatches(const SampledContext &context, const std::optional<data::BlockShape> &blocks,
+                               std::int64_t samples)
     : m_context(context),
       m_samples(samples),
       m_fanout(context.plan.job->fanout),
       m_width(context.plan.job->graph.features),
-      m_batches(static_cast<std::size_t>(context.plan.job->prefetch) + 1),
-      m_joiner(needs, m_fanout, m_width, context.form == plan::BatchForm::Blocks ? context.plan.job->graph.nodes : 0)
+      m_batches(static_cast<std::size_t>(context.plan.job->prefetch) + 1)
 {
+    if (blocks)
+        m_joiner.emplace(*blocks, context.plan.job->graph.nodes);
     const SampledRanks ranks(context.plan);
     const int own = context.link.communicator().rank();
     const plan::Stage &stage = context.plan.stages.front();
@@ -143,7 +145,7 @@ Status SampledBatches::ask(Batch &batch, const SampledRange &range, int tag)
                 return expected;
         } else {
             const int counts = tag == kHeldOutTag ? kHeldOutCountTag : kCountTag;
-            auto ticket = m_context.link.receiveAhead(&part.rows, kCountBytes, m_samplers[i], counts);
+            auto ticket = m_context.link.receiveAhead(&part.counts, kCountBytes, m_samplers[i], counts);
             if (!ticket)
                 return ticket.error();
             part.counting = *ticket;
@@ -157,8 +159,9 @@ Status SampledBatches::ask(Batch &batch, const SampledRange &range, int tag)
 
 std::int64_t SampledBatches::bytesOf(const Part &part) const
 {
-    return m_context.form == plan::BatchForm::Trees ? treeBytes(part.range.count, m_fanout, m_width)
-                                                    : blockBytes(part.range.count, part.rows, m_fanout, m_width);
+    return m_context.form == plan::BatchForm::Trees
+        ? treeBytes(part.range.count, m_fanout, m_width)
+        : blockLayout(part.range.count, part.counts, m_width, m_context.form).end;
 }
 
 Status SampledBatches::expect(const Batch &batch, std::size_t sampler, Part &part)
@@ -229,9 +232,21 @@ Status SampledBatches::take(Batch &batch)
         }
         if (Status came = m_context.link.wait(part.ticket, m_context.deadline(), what); !came)
             return came;
+        if (m_joiner && !m_joiner->findTrees(messageOf(part), part.range.count, part.begins))
+            return failed(fmt::format("{} has other places than it says; use the same version of Planloom on all "
+                                      "machines",
+                                      what));
     }
     m_current = &batch;
     return {};
+}
+
+BlockJoiner::Message SampledBatches::messageOf(const Part &part) const
+{
+    const BlockLayout layout = blockLayout(part.range.count, part.counts, m_width, m_context.form);
+    const std::byte *data = part.data.data();
+    return {data + layout.rows, layout.places > layout.degrees ? data + layout.degrees : nullptr, data + layout.places,
+            part.counts};
 }
 
 Status SampledBatches::close()
@@ -278,10 +293,10 @@ void SampledBatches::fillBatch(std::span<const std::int64_t> samples, std::span<
     m_joined.clear();
     for (std::int64_t sample : samples) {
         const Part &part = partOf(sample);
-        const std::byte *rows = part.data.data() + 8 * part.range.count;
-        m_joined.push_back({rows, rows + rowBytes(part.rows, m_width), sample, part.range.count});
+        m_joined.push_back({messageOf(part), part.begins[static_cast<std::size_t>(sample)],
+                            part.begins[static_cast<std::size_t>(sample) + 1]});
     }
-    m_joiner.join(m_joined, inputs);
+    m_joiner->join(m_joined, inputs);
 }
 
 void SampledBatches::fillLabels(std::int64_t sample, std::int64_t *out) const

@@ -10,6 +10,7 @@
 #include <array>
 #include <chrono>
 #include <deque>
+#include <optional>
 #include <vector>
 
 namespace planloom::runtime {
@@ -57,8 +58,8 @@ Status runSampledProcess(const SampledContext &context);
 /// asked for. A sample's number as a data set is its place in the last range. Thread contract: one thread.
 class SampledBatches final : public Arrivals, public data::DataSet {
 public:
-    /// @p samples: labelled nodes of the graph.
-    SampledBatches(const SampledContext &context, const data::Needs &needs, std::int64_t samples);
+    /// @p blocks: the model's inputs, unless they are trees. @p samples: labelled nodes of the graph.
+    SampledBatches(const SampledContext &context, const std::optional<data::BlockShape> &blocks, std::int64_t samples);
 
     Status await(std::int64_t step) override;
     Status fetch(std::int64_t step, std::int64_t begin, std::int64_t count) override;
@@ -69,7 +70,7 @@ public:
     [[nodiscard]] std::int64_t samples() const override { return m_samples; }
     void fillInput(std::int64_t sample, void *out) const override { fillInputAt(0, sample, out); }
     void fillInputAt(std::size_t input, std::int64_t sample, void *out) const override;
-    [[nodiscard]] bool joinsBatches() const override { return m_context.form == plan::BatchForm::Blocks; }
+    [[nodiscard]] bool joinsBatches() const override { return m_joiner.has_value(); }
     void fillBatch(std::span<const std::int64_t> samples, std::span<void *const> inputs) const override;
     void fillLabels(std::int64_t sample, std::int64_t *out) const override;
 
@@ -78,11 +79,12 @@ private:
     /// What one sampler sends for a range.
     struct Part {
         SampledRange range;
-        std::int64_t rows = 0; ///< of a block
-        Ticket counting;       ///< of `rows`
-        bool expected = true;  ///< its message has a place
+        BlockCounts counts;
+        Ticket counting;      ///< of `counts`
+        bool expected = true; ///< its message has a place
         int tag = 0;
-        std::vector<std::byte> data; ///< labels, then the places' features, or rows and places of a block
+        std::vector<std::byte> data;      ///< labels, then the places' features, or what a BlockLayout has
+        std::vector<std::int64_t> begins; ///< of a block: by sample, the first one of its places
         Ticket ticket;
     };
     struct Batch {
@@ -101,6 +103,7 @@ private:
     [[nodiscard]] std::int64_t bytesOf(const Part &part) const;
     Status send(int sampler, const Command &command);
     Status take(Batch &batch);
+    [[nodiscard]] BlockJoiner::Message messageOf(const Part &part) const;
     [[nodiscard]] const Part &partOf(std::int64_t &sample) const;
 
     SampledContext m_context;
@@ -117,7 +120,7 @@ private:
     const Batch *m_current = nullptr;
     std::deque<Sent> m_commands; ///< under way
     // Scratch of fillBatch().
-    mutable BlockJoiner m_joiner;
+    mutable std::optional<BlockJoiner> m_joiner;
     mutable std::vector<BlockJoiner::Sample> m_joined;
 };
 

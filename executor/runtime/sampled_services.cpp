@@ -53,12 +53,18 @@ void AskedRows::putTrees(const SampledSource &source, const SampledDraw &draw, s
     }
 }
 
-void AskedRows::putBlock(const SampledSource &source, const SampledDraw &draw, std::byte *to) const
+void AskedRows::putBlock(const SampledSource &source, const SampledDraw &draw, plan::BatchForm form,
+                         std::byte *to) const
 {
     const std::int64_t bytes = rowBytes(1, source.graph().width);
     for (const std::int64_t node : draw.rows) {
         std::memcpy(to, rowOf(source, node), static_cast<std::size_t>(bytes));
         to += bytes;
+    }
+    for (std::size_t i = 0; form == plan::BatchForm::WholeBlocks && i < draw.rows.size(); ++i) {
+        const auto degree = static_cast<std::int32_t>(source.graph().neighbours(draw.rows[i]).size());
+        std::memcpy(to, &degree, sizeof degree);
+        to += sizeof degree;
     }
     for (const std::int64_t node : draw.places) {
         const auto row = static_cast<std::int32_t>(std::ranges::lower_bound(draw.rows, node) - draw.rows.begin());
@@ -71,20 +77,19 @@ void AskedRows::putTogether(const SampledSource &source, const SampledDraw &draw
                             const gnn::Fanout &fanout, plan::BatchForm form, std::vector<std::byte> &batch) const
 {
     const std::int64_t width = source.graph().width;
-    const auto rows = static_cast<std::int64_t>(draw.rows.size());
     const bool trees = form == plan::BatchForm::Trees;
     batch.resize(static_cast<std::size_t>(trees ? treeBytes(range.count, fanout, width)
-                                                : blockBytes(range.count, rows, fanout, width)));
+                                                : blockLayout(range.count, draw.counts(), width, form).end));
     std::byte *to = batch.data();
-    for (std::int64_t i = 0; i < range.count; ++i, to += 8) {
-        const auto seed = static_cast<std::size_t>(draw.places[static_cast<std::size_t>(i)]);
-        const std::int64_t label = source.graph().labels[seed];
+    for (const std::int64_t seed : draw.seeds) {
+        const std::int64_t label = source.graph().labels[static_cast<std::size_t>(seed)];
         std::memcpy(to, &label, sizeof label);
+        to += sizeof label;
     }
     if (trees)
         putTrees(source, draw, to);
     else
-        putBlock(source, draw, to);
+        putBlock(source, draw, form, to);
 }
 
 namespace {
@@ -305,7 +310,7 @@ private:
             std::array<Ticket, 3> tickets{}; ///< the request, its numbers, the answer
         };
         std::vector<Request> requests; ///< by part
-        std::int64_t count = 0;        ///< of rows, on its way ahead of a block
+        BlockCounts counts;            ///< on their way ahead of a block
         Ticket counting;
         std::vector<std::byte> batch;
         bool together = false; ///< the mini-batch is made and leaves
@@ -355,7 +360,7 @@ private:
         Work &work = *m_works.back();
         work.together = false;
         work.range = range;
-        work.draw = m_source.draw(range);
+        work.draw = m_source.draw(range, m_context.form);
         work.rows.ask(m_source, work.draw);
         m_link.record(m_drawRow, range.step, started);
         if (Status told = tellCount(work); !told)
@@ -372,9 +377,9 @@ private:
     {
         if (m_context.form == plan::BatchForm::Trees)
             return {};
-        work.count = static_cast<std::int64_t>(work.draw.rows.size());
+        work.counts = work.draw.counts();
         const int tag = work.range.step == SampledRange::kHeldOut ? kHeldOutCountTag : kCountTag;
-        auto ticket = m_link.sendAhead(&work.count, kCountBytes, m_trainer, tag);
+        auto ticket = m_link.sendAhead(&work.counts, kCountBytes, m_trainer, tag);
         if (!ticket)
             return ticket.error();
         work.counting = *ticket;
@@ -455,7 +460,7 @@ private:
             return ticket.error();
         work.leaving = *ticket;
         m_context.sent.add(work.range.step, m_trainerName,
-                           bytes + (m_context.form == plan::BatchForm::Blocks ? kCountBytes : 0));
+                           bytes + (m_context.form == plan::BatchForm::Trees ? 0 : kCountBytes));
         return {};
     }
 

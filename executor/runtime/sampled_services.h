@@ -36,7 +36,7 @@ private:
     };
     [[nodiscard]] const std::byte *rowOf(const SampledSource &source, std::int64_t node) const;
     void putTrees(const SampledSource &source, const SampledDraw &draw, std::byte *to) const;
-    void putBlock(const SampledSource &source, const SampledDraw &draw, std::byte *to) const;
+    void putBlock(const SampledSource &source, const SampledDraw &draw, plan::BatchForm form, std::byte *to) const;
     std::vector<Part> m_parts;
 };
 

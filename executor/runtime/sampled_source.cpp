@@ -90,20 +90,39 @@ std::int64_t SampledSource::seedAt(const SampledRange &range, std::int64_t i) co
     return m_seeds[static_cast<std::size_t>(sample)];
 }
 
-SampledDraw SampledSource::draw(const SampledRange &range) const
+SampledSource::Nodes SampledSource::treePlaces(std::int64_t step, const Nodes &seeds) const
 {
-    const auto count = static_cast<std::size_t>(range.count);
+    const std::size_t count = seeds.size();
     const auto first = static_cast<std::size_t>(m_fanout.first);
     const auto second = first * static_cast<std::size_t>(m_fanout.second);
-    SampledDraw draw;
-    draw.places.resize(count * (1 + first + second));
-    const std::span places(draw.places);
+    Nodes nodes(count * (1 + first + second));
+    const std::span places(nodes);
     for (std::size_t i = 0; i < count; ++i) {
-        const std::int64_t seed = seedAt(range, static_cast<std::int64_t>(i));
-        places[i] = seed;
-        gnn::sampleTreeInto(m_graph, m_fanout, m_seed, range.step, seed, places.subspan(count + i * first, first),
+        places[i] = seeds[i];
+        gnn::sampleTreeInto(m_graph, m_fanout, m_seed, step, seeds[i], places.subspan(count + i * first, first),
                             places.subspan(count + count * first + i * second, second));
     }
+    return nodes;
+}
+
+SampledSource::Nodes SampledSource::blockPlaces(std::int64_t step, const Nodes &seeds, bool whole) const
+{
+    Nodes places;
+    places.reserve(seeds.size() * static_cast<std::size_t>(whole ? 1 + m_fanout.first : m_fanout.rows()));
+    for (const std::int64_t seed : seeds)
+        gnn::appendTree(m_graph, {m_fanout, whole, m_seed, step}, seed, places);
+    return places;
+}
+
+SampledDraw SampledSource::draw(const SampledRange &range, plan::BatchForm form) const
+{
+    SampledDraw draw;
+    draw.seeds.reserve(static_cast<std::size_t>(range.count));
+    for (std::int64_t i = 0; i < range.count; ++i)
+        draw.seeds.push_back(seedAt(range, i));
+    draw.places = form == plan::BatchForm::Trees
+        ? treePlaces(range.step, draw.seeds)
+        : blockPlaces(range.step, draw.seeds, form == plan::BatchForm::WholeBlocks);
     draw.rows = draw.places;
     std::ranges::sort(draw.rows);
     draw.rows.erase(std::unique(draw.rows.begin(), draw.rows.end()), draw.rows.end());
@@ -156,13 +175,12 @@ std::vector<SampledTransfer> predictedTransfers(const plan::Plan &plan, plan::Ba
         const SampledRange whole{step, begins[trainer], begins[trainer + 1] - begins[trainer]};
         const SampledRange range = shareOf(whole, seen[trainer]++, samplers[trainer]);
         std::vector<std::int64_t> rows(stores.size());
-        const SampledDraw draw = source.draw(range);
+        const SampledDraw draw = source.draw(range, form);
         for (const std::int64_t node : draw.rows)
             ++rows[static_cast<std::size_t>(source.partOf(node))];
-        const gnn::Fanout &fanout = plan.job->fanout;
         const std::int64_t batch = form == plan::BatchForm::Trees
-            ? treeBytes(range.count, fanout, width)
-            : kCountBytes + blockBytes(range.count, static_cast<std::int64_t>(draw.rows.size()), fanout, width);
+            ? treeBytes(range.count, plan.job->fanout, width)
+            : kCountBytes + blockLayout(range.count, draw.counts(), width, form).end;
         const std::string worker = fmt::format("w{}", trainer);
         transfers.push_back({step, worker, role.name, kCommandBytes});
         transfers.push_back({step, role.name, worker, batch});

@@ -22,10 +22,23 @@ struct SampledRange {
     std::int64_t count = 0;
 };
 
+/// What a sampler tells its trainer ahead of a block.
+struct BlockCounts {
+    std::int64_t rows = 0;
+    std::int64_t places = 0; ///< of all its trees
+};
+
 /// The trees of a range as places of nodes, and which rows they need.
 struct SampledDraw {
-    std::vector<std::int64_t> places; ///< nodes: the seeds, then all first hops, then all second ones
-    std::vector<std::int64_t> rows;   ///< each node of `places` once, ascending
+    std::vector<std::int64_t> seeds; ///< nodes, by sample
+    /// Nodes. Of trees: the seeds, then all first hops, then all second ones; of blocks one tree behind the other, each
+    /// as gnn::appendTree has it.
+    std::vector<std::int64_t> places;
+    std::vector<std::int64_t> rows; ///< each node of `places` once, ascending
+    [[nodiscard]] BlockCounts counts() const
+    {
+        return {static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(places.size())};
+    }
 };
 
 /// The structure of a job's graph and the order of its seed nodes. A pure function of plan, settings and folder, so
@@ -39,7 +52,7 @@ public:
     [[nodiscard]] const gnn::GraphData &graph() const { return m_graph; }
     [[nodiscard]] const data::SampleOrder &order() const { return m_order; }
     [[nodiscard]] std::int64_t samples() const { return static_cast<std::int64_t>(m_seeds.size()); }
-    [[nodiscard]] SampledDraw draw(const SampledRange &range) const;
+    [[nodiscard]] SampledDraw draw(const SampledRange &range, plan::BatchForm form) const;
     [[nodiscard]] std::int32_t partOf(std::int64_t node) const
     {
         return m_graph.part.empty() ? 0 : m_graph.part[static_cast<std::size_t>(node)];
@@ -55,7 +68,10 @@ public:
 private:
     SampledSource(gnn::GraphData graph, std::vector<std::int64_t> seeds, const plan::Plan &plan,
                   const run::Request &request);
+    using Nodes = std::vector<std::int64_t>;
     [[nodiscard]] std::int64_t seedAt(const SampledRange &range, std::int64_t i) const;
+    [[nodiscard]] Nodes treePlaces(std::int64_t step, const Nodes &seeds) const;
+    [[nodiscard]] Nodes blockPlaces(std::int64_t step, const Nodes &seeds, bool whole) const;
 
     gnn::GraphData m_graph;
     std::vector<std::int64_t> m_seeds; ///< labelled nodes: the samples
@@ -70,8 +86,7 @@ private:
 SampledRange shareOf(const SampledRange &range, std::size_t index, std::size_t count);
 
 /// Bytes of the messages of a job. Each row once from the store of its part, with its number; a mini-batch as the model
-/// takes it: a row for each place of the trees, or the number of its rows, each row once, with its number, and for each
-/// place which of them it is.
+/// takes it: a row for each place of the trees, or a block (BlockCounts, then as BlockLayout has it).
 constexpr std::int64_t kCommandBytes = 32; ///< trainer to sampler, a mini-batch
 constexpr std::int64_t requestBytes(std::int64_t rows) { return rows == 0 ? 0 : 16 + 8 * rows; }
 constexpr std::int64_t rowBytes(std::int64_t rows, std::int64_t width) { return rows * (8 + 4 * width); }
@@ -79,10 +94,24 @@ inline std::int64_t treeBytes(std::int64_t samples, const gnn::Fanout &fanout, s
 {
     return samples * (8 + 4 * width * fanout.rows());
 }
-constexpr std::int64_t kCountBytes = 8; ///< sampler to trainer, in block form: how many rows the mini-batch has
-inline std::int64_t blockBytes(std::int64_t samples, std::int64_t rows, const gnn::Fanout &fanout, std::int64_t width)
+constexpr std::int64_t kCountBytes = sizeof(BlockCounts); ///< sampler to trainer
+/// Where a block's message has what, in bytes. The degrees of rows are what factors of entries, and the number of a
+/// node's entries, follow from.
+struct BlockLayout {
+    std::int64_t rows = 0;    ///< behind 8 bytes of label a sample; each a number and features
+    std::int64_t degrees = 0; ///< 4 a row, of lists with factors
+    std::int64_t places = 0;  ///< 4 each: which of the rows it is
+    std::int64_t end = 0;
+};
+constexpr BlockLayout blockLayout(std::int64_t samples, const BlockCounts &counts, std::int64_t width,
+                                  plan::BatchForm form)
 {
-    return samples * (8 + 4 * fanout.rows()) + rowBytes(rows, width);
+    BlockLayout layout;
+    layout.rows = 8 * samples;
+    layout.degrees = layout.rows + rowBytes(counts.rows, width);
+    layout.places = layout.degrees + (form == plan::BatchForm::WholeBlocks ? 4 * counts.rows : 0);
+    layout.end = layout.places + 4 * counts.places;
+    return layout;
 }
 
 /// Bytes from one process to another in an iteration.

@@ -259,7 +259,14 @@ private:
             return badInput(fmt::format("has {} classes, and the model tells {} apart; use a model that fits",
                                         source->graph().classes(), needs->classes))
                 .in(m_request.settings.data);
-        SampledBatches batches(context, *needs, source->samples());
+        std::optional<data::BlockShape> blocks;
+        if (context.form != plan::BatchForm::Trees) {
+            auto shape = data::blockShapeOf(*needs);
+            if (!shape)
+                return shape.error().in(m_request.settings.data);
+            blocks = *std::move(shape);
+        }
+        SampledBatches batches(context, blocks, source->samples());
         auto trainers = TrainerCommunicator::create(m_all, SampledRanks(m_document.plan).trainers());
         if (!trainers)
             return trainers.error();

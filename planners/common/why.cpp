@@ -430,7 +430,8 @@ plan::Why whyOf(const plan::Plan &plan, const plan::Subject &subject, const prog
 
 Result<plan::Why> explain(const plan::Plan &plan, const plan::Subject &subject)
 {
-    const auto program = compile::compilePlan(plan, subject, {.bodies = false, .fold = true});
+    const bool folds = !plan.job; // the trace's ranks of other roles stand behind those of all trainers
+    const auto program = compile::compilePlan(plan, subject, {.bodies = false, .fold = folds});
     if (!program)
         return program.error();
     const auto simulation = simulate::simulate(*program, *subject.cluster, {.trace = true, .memory = false});

@@ -79,6 +79,27 @@ bool rolesAreProfiled(const Problem &problem)
     return problem.subject.profile && problem.subject.profile->extra.contains("sampler_draw_seconds_per_place");
 }
 
+/// Mean places of a node's tree: as many as are drawn, or fewer where neighbourhoods are taken whole.
+double placesOfTree(const Problem &problem, const plan::SampledJob &job)
+{
+    constexpr std::int64_t kMostTrees = 2048;
+    const planloom::gnn::GraphData &graph = *problem.sampledGraph;
+    const bool whole = plan::batchFormOf(*problem.subject.graph) == plan::BatchForm::WholeBlocks;
+    if (!whole)
+        return static_cast<double>(job.fanout.rows());
+    const std::int64_t stride = std::max<std::int64_t>(1, graph.nodes() / kMostTrees);
+    std::int64_t trees = 0;
+    std::vector<std::int64_t> places;
+    for (std::int64_t node = 0; node < graph.nodes(); node += stride) {
+        if (graph.labels[static_cast<std::size_t>(node)] < 0)
+            continue;
+        planloom::gnn::appendTree(graph, {job.fanout, whole, job.seed, 0}, node, places);
+        ++trees;
+    }
+    return trees == 0 ? static_cast<double>(job.fanout.rows())
+                      : static_cast<double>(places.size()) / static_cast<double>(trees);
+}
+
 /// How long roles take: as the profile has it, which was measured with the plan's graph; else as long as the device's
 /// memory takes for what they copy.
 void setSeconds(const Problem &problem, const GnnSettings &settings, plan::SampledJob &job)
@@ -92,7 +113,7 @@ void setSeconds(const Problem &problem, const GnnSettings &settings, plan::Sampl
     };
     const auto either = [](double figure, double otherwise) { return figure > 0 ? figure : otherwise; };
     const std::int64_t samples = problem.globalBatch / (settings.trainers * settings.samplers);
-    const auto places = static_cast<double>(samples * job.fanout.rows());
+    const double places = static_cast<double>(samples) * placesOfTree(problem, job);
     job.drawSeconds = places * either(measured("sampler_draw_seconds_per_place"), kDraw);
     job.rowSeconds = either(measured("store_seconds_per_row"), copy);
     job.sampleSeconds =
@@ -146,16 +167,19 @@ Result<planloom::gnn::Volumes> volumesFor(const Problem &problem, const plan::Pl
     sampling.fanout = plan.job->fanout;
     sampling.batch = problem.globalBatch / samplers;
     sampling.seed = plan.job->seed;
-    sampling.treeForm = plan::batchFormOf(*problem.subject.graph) == plan::BatchForm::Trees;
+    const plan::BatchForm form = plan::batchFormOf(*problem.subject.graph);
+    sampling.treeForm = form == plan::BatchForm::Trees;
+    sampling.whole = form == plan::BatchForm::WholeBlocks;
+    sampling.bytesOfRow = sampling.whole ? 4 : 0; // its degree, from which factors follow
+    sampling.bytesOfPlace = 4;                    // which of the rows it is
     const std::vector<std::int32_t> homes(static_cast<std::size_t>(samplers), 0); // seeds are of the whole graph
     auto volumes = planloom::gnn::sampledVolumes(*problem.sampledGraph, homes,
                                                  static_cast<std::int32_t>(settings.iterations), sampling);
     if (!volumes)
         return volumes;
-    constexpr double kLabel = 8, kPlace = 4; // bytes; a place of a block says which of the rows it is
-    const double places = sampling.treeForm ? 0 : kPlace * static_cast<double>(sampling.fanout.rows());
+    constexpr double kLabelBytes = 8;
     for (double &bytes : volumes->batches)
-        bytes += static_cast<double>(sampling.batch) * (kLabel + places);
+        bytes += static_cast<double>(sampling.batch) * kLabelBytes;
     return volumes;
 }
 

@@ -406,11 +406,48 @@ nodes:
         const auto trees = losses[2].trimmed().split('\n');
         for (qsizetype step = 0; step < trees.size(); ++step)
             QVERIFY2(std::abs(blocks[step].toDouble() / trees[step].toDouble() - 1) < 1e-5, blocks[step].constData());
-        QStringList factors = planOf("b.plan.json", "machines.yaml");
-        factors[2] = "zoo:gcn-blocks";
-        const Done refused = run(factors);
-        QCOMPARE(refused.status, 2);
-        QVERIFY2(refused.err.contains("weights0") && refused.err.count("error") == 1, refused.err.constData());
+    }
+
+    void sampledFactors_data()
+    {
+        QTest::addColumn<QString>("model");
+        QTest::newRow("convolution") << "zoo:gcn-blocks";
+        QTest::newRow("whole neighbourhoods") << "zoo:graphsage-blocks-whole";
+    }
+
+    /// Lists with factors: a mini-batch has the degrees of its rows. Losses have the same bits with any placement and
+    /// number of samplers; that of step 0 is that of trainers which read the whole graph, whose trees are those of step
+    /// 0.
+    void sampledFactors()
+    {
+        QFETCH(QString, model);
+        QByteArray first;
+        for (const QStringList &variant :
+             {QStringList{"blocks.graph", "--set", "search=initial"},
+              QStringList{"blocks.graph", "--set", "samplers=4", "--set", "servers=1", "--set", "chunk_bytes=1000"}}) {
+            QStringList arguments = planOf("f.plan.json", "machines.yaml", variant);
+            arguments[2] = model;
+            const Done planned = run(arguments);
+            QVERIFY2(planned.status == 0, planned.err.constData());
+            QDir(at("f.run")).removeRecursively();
+            const Done trained =
+                train("f.plan.json", "blocks.graph", "6", "f.run", {"--holdout", "0.2", "--validate-every", "3"});
+            QVERIFY2(trained.status == 0, trained.err.constData());
+            const QByteArray losses = lossesOf(trained.out);
+            QCOMPARE(losses.count('\n'), 6);
+            first = first.isEmpty() ? losses : first;
+            QCOMPARE(losses, first);
+            const QJsonObject transfers = objectOf(trained.out.trimmed().split('\n').last())["transfers"].toObject();
+            QCOMPARE(transfers["bytes"].toDouble(), transfers["predicted_bytes"].toDouble());
+            QCOMPARE(transfers["differing_iterations"].toInt(-1), 0);
+        }
+        const Done planned = run({"plan", "--model", model, "--cluster", "machines.yaml", "--planner", "data-parallel",
+                                  "--batch", "32", "--learning-rate", "0.003", "-o", "f.plan.json"});
+        QVERIFY2(planned.status == 0, planned.err.constData());
+        QDir(at("f.run")).removeRecursively();
+        const Done trained = train("f.plan.json", "blocks.graph", "1", "f.run", {"--holdout", "0.2"});
+        QVERIFY2(trained.status == 0, trained.err.constData());
+        QCOMPARE(lossesOf(trained.out).trimmed(), first.split('\n').front());
     }
 
     void sampledResumption_data()

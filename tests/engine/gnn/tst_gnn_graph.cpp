@@ -50,6 +50,26 @@ private slots:
         check(1, 2, {3, 3, 1}, {5, 4, 2, 5, 2, 2});
     }
 
+    /// The same draws as places: the node, its entries, and theirs; or each neighbour once of nodes with few.
+    void placesOfLists()
+    {
+        const GraphData graph = twoTriangles();
+        Nodes places;
+        appendTree(graph, {{3, 2}, false, 1, 0}, 2, places);
+        QCOMPARE(places, Nodes({2, 0, 1, 1, 1, 2, 0, 0, 0, 0}));
+        places.clear();
+        appendTree(graph, {{3, 2}, true, 1, 0}, 2, places); // 3 has three neighbours, of whom 2 are drawn
+        QCOMPARE(places.size(), std::size_t{4 + 3 * 2});
+        QCOMPARE(Nodes(places.begin(), places.begin() + 8), Nodes({2, 0, 1, 3, 1, 2, 0, 2}));
+        QCOMPARE(entriesOf(0, 3, true), 3); // none of them: it draws itself
+        QCOMPARE(entriesOf(4, 3, true), 3);
+        QCOMPARE(entriesOf(3, 3, true), 3);
+        QCOMPARE(entriesOf(2, 3, true), 2);
+        QCOMPARE(entriesOf(2, 3, false), 3);
+        QVERIFY(std::abs(convolutionFactor(2, 3, 2) - 1 / std::sqrt(12.0)) < 1e-15);
+        QVERIFY(std::abs(loopFactor(3) - 0.25) < 1e-15);
+    }
+
     void aNodeWithoutNeighboursTakesItself()
     {
         GraphData graph = twoTriangles();

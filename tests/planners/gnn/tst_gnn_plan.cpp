@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans of sampled training: planner gnn, plan file, differences, fingerprint, prediction.
 #include "engine/gnn/partition.h"
+#include "engine/gnn/sampling.h"
 #include "engine/gnn/steady_iteration.h"
 #include "engine/graph/zoo/zoo.h"
 #include "engine/plan/fingerprint.h"
@@ -13,6 +14,7 @@
 #include <QTest>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <set>
@@ -119,7 +121,38 @@ private Q_SLOTS:
         auto whole = graph::graphSageWhole(config());
         problem.subject = plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(whole)), machines(1e9),
                                             nullptr, "zoo:graphsage-blocks-whole");
-        QVERIFY(QString::fromStdString(planned(problem).error().text()).contains("weights0"));
+        const auto entire = planned(problem, {{"trainers", "2"}, {"samplers", "2"}});
+        QVERIFY2(entire, entire ? "" : entire.error().text().c_str());
+        for (std::int32_t n = 0; n < volumes.iterations; ++n) {
+            const gnn::Volumes &bytes = entire->plan.job->volumes;
+            double features = 0;
+            for (std::int32_t part = 0; part < 3; ++part)
+                features += bytes.feature(n, part, 1);
+            const double degrees = 4 * features / (8 + 4 * 16); // one a row
+            const double places = bytes.batch(n, 1) - features - degrees - 8.0 * 8;
+            QVERIFY2(places > 0 && places < 8.0 * 4 * 61 && std::fmod(places, 4) == 0, std::to_string(places).c_str());
+        }
+    }
+
+    /// The seconds of samplers are those of the places that whole neighbourhoods have.
+    void wholeNeighbourhoodsTakeTheirPlaces()
+    {
+        planners::Problem problem = problemOf();
+        auto model = graph::gcn(config());
+        problem.subject = plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(model)), machines(1e9),
+                                            nullptr, "zoo:gcn-blocks");
+        const auto report = planned(problem, {{"trainers", "2"}, {"samplers", "2"}});
+        QVERIFY2(report, report ? "" : report.error().text().c_str());
+        const gnn::GraphData &graph = *problem.sampledGraph;
+        double places = 0;
+        for (std::int64_t node = 0; node < graph.nodes(); ++node) {
+            std::vector<std::int64_t> tree;
+            gnn::appendTree(graph, {{10, 5}, true, 1, 0}, node, tree);
+            places += static_cast<double>(tree.size()) / static_cast<double>(graph.nodes());
+        }
+        QVERIFY(places < 61);
+        QCOMPARE(report->plan.job->fanout.first, 10);
+        QVERIFY(std::abs(report->plan.job->drawSeconds / (8 * places * 8e-8) - 1) < 1e-9);
     }
 
     /// The passes are those of the trainers alone; what is left of the job's iteration they wait for the other roles.
