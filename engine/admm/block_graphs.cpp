@@ -54,13 +54,24 @@ using graph::Shape;
 /// Writes updates one after another: each reads the newest values of the variables.
 class BlockWriter {
 public:
-    BlockWriter(const Sizes &sizes, const Method &method) : m_sizes(sizes), m_method(method), m_builder("admm") {}
+    /// @p restarted: a1 … and h1 … are those of a forward pass, h the tanh of a.
+    BlockWriter(const Sizes &sizes, const Method &method, bool restarted = false)
+        : m_sizes(sizes),
+          m_method(method),
+          m_restarted(restarted),
+          m_builder("admm")
+    {
+    }
 
     void restart();
-    void output();
+    /// @p last: of the iteration, whose cross-entropy the Lagrangian has.
+    void output(bool last = false);
     void backward();
     void forward();
-    void duals();
+    /// Of the steps' inputs, where the sweep has not made them.
+    void inputDuals();
+    void setDuals();
+    void outputDual();
     void sumIn();
     void sumOut();
     void solveIn();
@@ -94,7 +105,8 @@ private:
     TensorId scaled(TensorId tensor, double factor, int power);
     TensorId times(TensorId tensor, const std::vector<double> &factors);
     TensorId ifLast(TensorId tensor) { return ranges() ? times(tensor, ofLastRange(m_method, 1, 0)) : tensor; }
-    TensorId rightOfLast(TensorId own);
+    TensorId rightOfLast();
+    TensorId solved(TensorId system, TensorId pulled, std::int64_t step);
     TensorId systemOfLast();
     /// The hidden state before the first step: of the range before, or none.
     TensorId before();
@@ -106,8 +118,18 @@ private:
     TensorId driven(std::int64_t step);
     /// The same with it.
     TensorId arrived(std::int64_t step);
+    /// The tanh of a step's input, made once for all that read it.
+    TensorId state(std::int64_t step);
+    /// A step's new duals, which setDuals() sets: in a sweep that is the last to update what they are made of.
+    void inputDual(std::int64_t step, TensorId arrived);
+    void hiddenDual(std::int64_t step);
+    [[nodiscard]] bool hasDuals(std::int64_t step) const
+    {
+        return m_method.settings.duals == Duals::All || step == steps();
+    }
     void hidden(std::int64_t step);
-    void input(std::int64_t step);
+    /// Returns what the step's input would be without residual.
+    TensorId input(std::int64_t step);
     [[nodiscard]] double penalty(std::int64_t step) const
     {
         return m_method.penalty[static_cast<std::size_t>(m_sizes.steps - steps() + step - 1)];
@@ -125,8 +147,13 @@ private:
 
     const Sizes &m_sizes;
     const Method &m_method;
+    bool m_restarted;
     GraphBuilder m_builder;
     std::map<std::string, TensorId> m_values, m_changed;
+    std::map<std::string, TensorId> m_newDuals;
+    std::map<TensorId, TensorId> m_states; ///< by the input that each is the tanh of
+    std::int64_t m_drivenStep = 0;         ///< of m_driven
+    TensorId m_driven;                     ///< the last one made: neighbours in a sweep read the same
     std::map<double, TensorId> m_scalars;
     std::map<std::vector<double>, TensorId> m_byRange;
     std::map<std::string, Shape> m_shapes; ///< of inputs that are no variables
@@ -220,7 +247,20 @@ TensorId BlockWriter::columns(TensorId matrix, std::int64_t first, std::int64_t 
 
 TensorId BlockWriter::driven(std::int64_t step)
 {
-    return m_builder.add("Gemm", {value("x", step), value("u"), value("b")}, kTransposed);
+    if (m_drivenStep != step)
+        m_driven = m_builder.add("Gemm", {value("x", step), value("u"), value("b")}, kTransposed);
+    m_drivenStep = step;
+    return m_driven;
+}
+
+TensorId BlockWriter::state(std::int64_t step)
+{
+    const TensorId input = value("a", step);
+    TensorId &made = m_states[input];
+    const auto changed = [&](const char *letter) { return m_changed.contains(fmt::format("{}{}", letter, step)); };
+    if (!made.valid())
+        made = m_restarted && !changed("a") && !changed("h") ? value("h", step) : m_builder.add("Tanh", {input});
+    return made;
 }
 
 TensorId BlockWriter::arrived(std::int64_t step)
@@ -236,19 +276,26 @@ void BlockWriter::restart()
 {
     for (std::int64_t step = 1; step <= m_sizes.steps; ++step) {
         set("a", step, arrived(step));
-        set("h", step, m_builder.add("Tanh", {value("a", step)}));
+        set("h", step, state(step));
     }
     set("o", m_builder.add("Gemm", {value("h", m_sizes.steps), value("v"), value("c")}, kTransposed));
 }
 
-void BlockWriter::output()
+void BlockWriter::output(bool last)
 {
     const double rho = m_method.settings.rho;
-    const TensorId made = outputMade();
-    const TensorId centre = add(made, scaled(value("r"), 1 / rho));
-    set("o",
-        m_builder.add("ProximalCrossEntropy", {value("o"), centre, value("labels")},
-                      {{"penalty", rho}, {"iterations", std::int64_t{exact() ? m_method.settings.newtonSteps : 0}}}));
+    const TensorId centre = add(outputMade(), scaled(value("r"), 1 / rho));
+    Attributes how{{"penalty", rho}, {"iterations", std::int64_t{exact() ? m_method.settings.newtonSteps : 0}}};
+    if (last)
+        how["losses"] = std::int64_t{1};
+    const auto made =
+        m_builder.addMany("ProximalCrossEntropy", {value("o"), centre, value("labels")}, last ? 2 : 1, std::move(how));
+    set("o", made[0]);
+    if (last) {
+        const TensorId sum = m_builder.add("ReduceSum", {made[1]},
+                                           {{"axes", std::vector<std::int64_t>{0}}, {"keepdims", std::int64_t{1}}});
+        set("risk", ifLast(sum));
+    }
 }
 
 TensorId BlockWriter::outputMade()
@@ -268,8 +315,8 @@ void BlockWriter::hidden(std::int64_t step)
 {
     const double q = penalty(step);
     if (ranges() && step == steps()) { // divided by the ratio of penalties, as all of a range are
-        const TensorId own = add(scaled(m_builder.add("Tanh", {value("a", step)}), q), scaled(value("q", step), 1, -1));
-        set("h", step, m_builder.add("CholeskySolve", {systemOfLast(), rightOfLast(own)}, {{"shift", q}}));
+        const TensorId right = rightOfLast();
+        set("h", step, solved(systemOfLast(), right, step));
         return;
     }
     const bool last = step == m_sizes.steps;
@@ -277,9 +324,9 @@ void BlockWriter::hidden(std::int64_t step)
     const TensorId wanted = last ? subtract(value("o"), value("c")) : subtract(value("a", step + 1), driven(step + 1));
     const TensorId misfit = subtract(scaled(wanted, next), last ? value("r") : scaled(value("p", step + 1), 1, -1));
     const TensorId weights = last ? value("v") : value("w");
-    const TensorId own = add(scaled(m_builder.add("Tanh", {value("a", step)}), q), scaled(value("q", step), 1, -1));
-    const TensorId right = add(own, m_builder.add("MatMul", {misfit, weights}));
+    const TensorId pulled = m_builder.add("MatMul", {misfit, weights});
     if (!exact()) { // next * the squared norm is no less than the system's largest eigenvalue
+        const TensorId right = add(add(scaled(state(step), q), value("q", step)), pulled);
         const TensorId before = value("h", step);
         const TensorId tau = scaled(squares(weights), next);
         const TensorId made = m_builder.add("MatMul", {before, weights}, kTransposed);
@@ -290,18 +337,24 @@ void BlockWriter::hidden(std::int64_t step)
         return;
     }
     const TensorId system = m_builder.add("OuterSums", {weights}, {{"weights", std::vector{next}}});
-    set("h", step, m_builder.add("CholeskySolve", {system, right}, {{"shift", q}}));
+    set("h", step, solved(system, pulled, step));
 }
 
-/// What a range's last hidden state is asked to be: by the outputs, or by the range behind.
-TensorId BlockWriter::rightOfLast(TensorId own)
+/// The hidden state that is asked to be near the tanh of its input, too.
+TensorId BlockWriter::solved(TensorId system, TensorId pulled, std::int64_t step)
+{
+    return m_builder.add("CholeskySolve", {system, pulled, state(step), scaled(value("q", step), 1, -1)},
+                         {{"shift", penalty(step)}});
+}
+
+/// What the outputs, or the range behind, ask a range's last hidden state to be.
+TensorId BlockWriter::rightOfLast()
 {
     const double rho = m_method.settings.rho;
     const TensorId outputs = subtract(scaled(subtract(value("o"), value("c")), rho), value("r"));
     const double ratio = m_method.penalty[static_cast<std::size_t>(steps())] / m_method.penalty.front();
     const TensorId ahead = times(value("ahead"), ofLastRange(m_method, 0, ratio));
-    return add(add(own, ifLast(m_builder.add("MatMul", {outputs, value("v")}))),
-               m_builder.add("MatMul", {ahead, value("w")}));
+    return add(ifLast(m_builder.add("MatMul", {outputs, value("v")})), m_builder.add("MatMul", {ahead, value("w")}));
 }
 
 TensorId BlockWriter::systemOfLast()
@@ -337,18 +390,22 @@ void BlockWriter::restForward()
 {
     for (std::int64_t step = 2; step <= steps(); ++step)
         input(step);
-    for (std::int64_t step = 1; step <= steps(); ++step)
+    for (std::int64_t step = 1; step <= steps(); ++step) {
         hidden(step);
+        hiddenDual(step);
+    }
 }
 
-void BlockWriter::input(std::int64_t step)
+TensorId BlockWriter::input(std::int64_t step)
 {
     const double p = penalty(step);
-    const TensorId alpha = add(arrived(step), scaled(value("p", step), 1 / p, -1));
-    const TensorId beta = subtract(value("h", step), scaled(value("q", step), 1 / p, -1));
+    const TensorId made = arrived(step);
     set("a", step,
-        m_builder.add("ProximalTanh", {value("a", step), alpha, beta},
+        m_builder.add("ProximalTanh",
+                      {value("a", step), made, value("h", step), scaled(value("p", step), 1, -1),
+                       scaled(value("q", step), 1, -1)},
                       {{"p", p}, {"q", p}, {"iterations", std::int64_t{exact() ? m_method.settings.tanhSteps : 1}}}));
+    return made;
 }
 
 void BlockWriter::backward()
@@ -367,24 +424,46 @@ void BlockWriter::forward()
     for (std::int64_t step = 1; !interleaved() && step <= m_sizes.steps; ++step)
         input(step);
     for (std::int64_t step = 1; step <= m_sizes.steps; ++step) {
-        if (interleaved())
-            input(step);
+        if (interleaved()) // the states before it are no more updated
+            inputDual(step, input(step));
         hidden(step);
+        hiddenDual(step);
     }
 }
 
-void BlockWriter::duals()
+void BlockWriter::inputDual(std::int64_t step, TensorId arrived)
 {
-    const double rho = m_method.settings.rho;
-    for (std::int64_t step = m_method.settings.duals == Duals::All ? 1 : steps(); step <= steps(); ++step) {
-        const double p = penalty(step);
-        const TensorId inputs = subtract(value("a", step), arrived(step));
-        const TensorId states = subtract(value("h", step), m_builder.add("Tanh", {value("a", step)}));
-        set("p", step, subtract(value("p", step), scaled(inputs, p, 1)));
-        set("q", step, subtract(value("q", step), scaled(states, p, 1)));
-    }
+    if (!hasDuals(step))
+        return;
+    const TensorId residual = subtract(value("a", step), arrived);
+    m_newDuals[fmt::format("p{}", step)] = subtract(value("p", step), scaled(residual, penalty(step), 1));
+}
+
+void BlockWriter::hiddenDual(std::int64_t step)
+{
+    if (!hasDuals(step))
+        return;
+    const TensorId residual = subtract(value("h", step), state(step));
+    m_newDuals[fmt::format("q{}", step)] = subtract(value("q", step), scaled(residual, penalty(step), 1));
+}
+
+void BlockWriter::inputDuals()
+{
+    for (std::int64_t step = 1; !interleaved() && step <= steps(); ++step)
+        if (hasDuals(step))
+            inputDual(step, arrived(step));
+}
+
+void BlockWriter::setDuals()
+{
+    for (const auto &[name, dual] : m_newDuals)
+        set(name, dual);
+}
+
+void BlockWriter::outputDual()
+{
     const TensorId made = outputMade();
-    set("r", subtract(value("r"), scaled(subtract(value("o"), made), rho)));
+    set("r", subtract(value("r"), scaled(subtract(value("o"), made), m_method.settings.rho)));
 }
 
 void BlockWriter::sumIn()
@@ -537,15 +616,17 @@ Status checkMethod(const Sizes &sizes, const Method &method)
 
 } // namespace
 
-Result<graph::Graph> blockGraph(Part part, const Sizes &sizes, const Method &method)
+Result<graph::Graph> blockGraph(Part part, const Sizes &sizes, const Method &method, bool passed)
 {
     if (const Status good = checkMethod(sizes, method); !good)
         return good.error();
     const bool sums = method.settings.subproblems == Subproblems::Exact;
-    BlockWriter writer(sizes, method);
+    const bool sweepsFirst =
+        part == Part::Backward || part == Part::LastHidden || part == Part::RestBackward || part == Part::Alone;
+    BlockWriter writer(sizes, method, method.settings.restart && sweepsFirst);
     switch (part) {
     case Part::Begin:
-        if (method.settings.restart)
+        if (method.settings.restart && !passed)
             writer.restart();
         writer.output();
         if (sums)
@@ -562,21 +643,26 @@ Result<graph::Graph> blockGraph(Part part, const Sizes &sizes, const Method &met
         writer.forward();
         if (sums)
             writer.sumOut();
+        writer.setDuals();
         break;
     case Part::End:
-        writer.output();
-        writer.duals();
+        writer.output(true);
+        writer.inputDuals();
+        writer.setDuals();
+        writer.outputDual();
         break;
     case Part::Alone:
-        if (method.settings.restart)
+        if (method.settings.restart && !passed)
             writer.restart();
         writer.output();
         writer.backward();
         writer.forward();
-        writer.output();
+        writer.output(true);
         writer.sumIn();
         writer.sumOut();
-        writer.duals();
+        writer.inputDuals();
+        writer.setDuals();
+        writer.outputDual();
         break;
     case Part::LastHidden: writer.lastHidden(); break;
     case Part::RestBackward:
@@ -587,6 +673,7 @@ Result<graph::Graph> blockGraph(Part part, const Sizes &sizes, const Method &met
     case Part::RestForward:
         writer.restForward();
         writer.sumOut();
+        writer.setDuals();
         break;
     case Part::SolveIn: writer.solveIn(); break;
     case Part::SolveOut: writer.solveOut(); break;

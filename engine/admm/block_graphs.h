@@ -11,8 +11,8 @@ namespace planloom::admm {
 enum class Part : std::uint8_t {
     Begin,        ///< forward pass if restarted, outputs; sums out. Of ranges of steps: and `pull`
     Backward,     ///< sweep from the last step to the first; sums in
-    Forward,      ///< sweep from the first step to the last; sums out
-    End,          ///< outputs, duals
+    Forward,      ///< sweep from the first step to the last; sums out; duals of what it was the last to update
+    End,          ///< outputs, the other duals
     SolveIn,      ///< u, w and b of the sums in
     SolveOut,     ///< v and c of the sums out
     LastHidden,   ///< of ranges of steps: the range's last hidden state
@@ -37,6 +37,7 @@ struct Sizes {
 /// | p1 …, q1 … | samples, hidden | duals of a's and of h's residual |
 /// | o, r | samples, classes | output, and its dual |
 /// | u, w, b, v, c | hidden x inputs, hidden x hidden, hidden, classes x hidden, classes | parameters |
+/// | risk | 1 | the cross-entropy of the last outputs, summed over samples; made only |
 /// | gram_in, product_in, gram_out, product_out | as OuterSums gives them | sums over samples, to be added over workers
 /// |
 ///
@@ -47,9 +48,11 @@ struct Sizes {
 /// RestBackward, SolveIn, FirstInput, RestForward, SolveOut, End, for the steps of a range, numbered from 1 in each.
 /// `pull` is what the first step's input asks of the hidden state before; `ahead` is that of the range behind, and
 /// `before` the last hidden state of the range before, which has to come from there. Sums are the range's part of those
-/// over all. Outputs are the last range's: the others have numbers there that count for nothing. Error: BadInput,
-/// settings.
-Result<graph::Graph> blockGraph(Part part, const Sizes &sizes, const Method &method);
+/// over all. Outputs are the last range's: the others have numbers there that count for nothing.
+///
+/// @p passed: of Begin and Alone with Settings::restart, the forward pass has been made, and a and h are its own.
+/// Error: BadInput, settings.
+Result<graph::Graph> blockGraph(Part part, const Sizes &sizes, const Method &method, bool passed = false);
 
 /// Linearised: the sums over samples for a step on one block of parameters (u, w, b, v or c): "numerator'" in its
 /// shape, "norm'" [1]. And the step that all workers make with the totals, as variables "numerator" and "norm".

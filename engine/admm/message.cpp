@@ -10,7 +10,7 @@
 namespace planloom::admm {
 namespace {
 
-constexpr std::int64_t kFiguresOfMessage = 3; // loss, residuals, weights
+constexpr std::int64_t kFiguresOfMessage = 4; // loss, residuals, weights, Lagrangian
 
 /// A matrix that lies row-major at @p from.
 template <class Number>
@@ -127,6 +127,7 @@ ParameterServer::Figures ParameterServer::figures() const
     double loss = 0;
     double residual = 0;
     double weights = 0;
+    double lagrangian = 0;
     const auto samples = static_cast<double>(std::accumulate(m_samples.begin(), m_samples.end(), std::int64_t{0}));
     for (std::size_t k = 0; k < m_messages.size(); ++k) {
         const float *const own = m_messages[k].data() + m_layout.figures();
@@ -134,9 +135,12 @@ ParameterServer::Figures ParameterServer::figures() const
         loss += static_cast<double>(own[0]) * count;
         residual += static_cast<double>(own[1]);
         weights += static_cast<double>(own[2]) * count / samples;
+        lagrangian += static_cast<double>(own[3]);
     }
     all.loss = loss / samples;
     all.objective = loss + m_settings.ridge / 2 * weights;
+    if (m_settings.duals == Duals::All)
+        all.lagrangian = lagrangian + m_settings.ridge / 2 * weights;
     all.primalResidual = std::sqrt(residual);
     all.dualResidual = m_change;
     return all;

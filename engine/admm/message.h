@@ -9,9 +9,9 @@
 namespace planloom::admm {
 
 /// What an asynchronous worker sends to its parameter server, float32, in this order: gram_in, product_in, gram_out,
-/// product_out as blockGraph() names them; mean loss over its samples, squared residuals, squared weights before; and,
-/// with a proximal term, the parameters that it has computed with. The answer is u, w, b, v, c, row-major, in the
-/// message's place.
+/// product_out as blockGraph() names them; mean loss over its samples, squared residuals, squared weights before,
+/// IterationFigures::lagrangian; and, with a proximal term, the parameters that it has computed with. The answer is u,
+/// w, b, v, c, row-major, in the message's place.
 struct MessageLayout {
     MessageLayout(const Sizes &of, const Settings &settings);
 
@@ -49,6 +49,7 @@ public:
     struct Figures {
         double loss = 0; ///< mean over all samples, before the step
         double objective = 0;
+        double lagrangian = 0; ///< before the duals' step; 0: not all constraints have duals
         double primalResidual = 0;
         double dualResidual = 0; ///< change of the parameters; 0: of a first version
     };

@@ -92,8 +92,12 @@ private:
         const Status written = exact ? writeSolutions() : writeSteps();
         if (!written)
             return written;
-        const std::vector<TensorId> squares = keepDuals();
-        m_residuals = allReduced(m_method.settings.timeRanges > 1 ? summed(squares) : joined(squares));
+        std::vector<TensorId> own = keepDuals();
+        if (m_method.settings.timeRanges > 1)
+            own = {summed(own)};
+        if (hasLagrangian())
+            own.push_back(summed(m_lagrangian));
+        m_residuals = allReduced(joined(own));
         return written;
     }
 
@@ -219,15 +223,20 @@ private:
                 old.push_back(flat(m_values[name], elementsOf(*name)));
         if (const Status added = add(Part::Alone); !added)
             return added;
-        const std::vector<TensorId> squares = keepDuals();
+        std::vector<TensorId> squares = keepDuals();
+        const TensorId residual = summed(squares);
+        const TensorId lagrangian = hasLagrangian() ? summed(m_lagrangian) : none();
+        if (hasLagrangian())
+            squares.push_back(lagrangian);
         m_residuals = joined(squares);
         std::vector<TensorId> parts{m_values["gram_in"],
                                     flat(m_values["product_in"], h * (m_sizes.inputs + h + 1)),
                                     m_values["gram_out"],
                                     flat(m_values["product_out"], m_sizes.classes * (h + 1)),
                                     reshaped(copyOf(m_model.loss()), {1}),
-                                    summed(squares),
-                                    summed(weights)};
+                                    residual,
+                                    summed(weights),
+                                    lagrangian};
         parts.insert(parts.end(), old.begin(), old.end());
         const TensorId message = m_builder.add("Concat", parts, {{"axis", std::int64_t{0}}});
         const TensorId answer = m_builder.add("ServerRound", {message},
@@ -365,12 +374,7 @@ private:
         return m_values[input.name] = own;
     }
 
-    Status add(Part part)
-    {
-        Method method = m_method;
-        method.settings.restart = !m_unfolded; // else the forward pass has done that
-        return add(blockGraph(part, m_sizes, method));
-    }
+    Status add(Part part) { return add(blockGraph(part, m_sizes, m_method, m_unfolded)); }
 
     Status add(const Result<Graph> &block)
     {
@@ -435,16 +439,25 @@ private:
 
     // --- What stays of an iteration
 
+    [[nodiscard]] bool hasLagrangian() const { return m_method.settings.duals == Duals::All; }
+    TensorId none()
+    {
+        if (!m_none.valid())
+            m_none = m_builder.constantFloats("admm/none", {1}, 0);
+        return m_none;
+    }
+
     /// Stores the new duals. Returns the squared residuals, of which they are multiples, in the order of
-    /// residualNames().
+    /// residualNames(). A constraint's part of the augmented Lagrangian, penalty / 2 |residual|^2 - dual * residual,
+    /// is what the dual's square grows by, over twice the penalty: the new dual is the old one - penalty * residual.
     std::vector<TensorId> keepDuals()
     {
         std::vector<TensorId> squares;
+        m_lagrangian = {m_values.at("risk")};
         for (const std::string &name : dualNames(m_sizes.steps / m_method.settings.timeRanges)) {
             if (!m_duals.contains(name))
                 continue;
-            const Dual &kept = m_duals.at(name);
-            const auto [dual, own] = kept;
+            const auto [dual, own] = m_duals.at(name);
             if (m_values[name] == own) // never updated (Duals::Last)
                 continue;
             const std::int64_t before = m_sizes.steps - m_sizes.steps / m_method.settings.timeRanges;
@@ -454,14 +467,17 @@ private:
             graph::Attributes how{{"scale", 1 / (penalty * penalty)}};
             if (m_method.settings.shards > 1)
                 how["shards"] = std::int64_t{m_method.settings.shards};
-            TensorId square = m_builder.add("KeepState", {dual, m_values[name]}, how);
-            if (m_method.settings.timeRanges > 1)
-                square = m_builder.add("Mul",
-                                       {square,
-                                        byRange(m_builder,
-                                                name == "r" ? ofLastRange(m_method, 1, 0) : rangeScales(m_method, -2),
-                                                "admm/ranges/" + name)});
-            squares.push_back(square);
+            const auto kept = m_builder.addMany("KeepState", {dual, m_values[name]}, 2, how);
+            const auto ofRange = [&](TensorId sum, int power) {
+                if (m_method.settings.timeRanges < 2)
+                    return sum;
+                const auto scales = name == "r" ? ofLastRange(m_method, 1, 0) : rangeScales(m_method, power);
+                return m_builder.add("Mul",
+                                     {sum, byRange(m_builder, scales, fmt::format("admm/ranges/{}{}", name, power))});
+            };
+            squares.push_back(ofRange(kept[0], -2));
+            if (hasLagrangian())
+                m_lagrangian.push_back(ofRange(kept[1], -1));
         }
         return squares;
     }
@@ -489,15 +505,21 @@ private:
     void figures(TensorId residuals, const std::map<std::string, TensorId> &old)
     {
         std::vector<TensorId> changes;
-        std::vector<TensorId> weights;
+        std::vector<TensorId> before;
+        std::vector<TensorId> behind;
         for (const char *name : {"u", "w", "b", "v", "c"}) {
             const std::int64_t rank = *name == 'b' || *name == 'c' ? 1 : 2;
             changes.push_back(squares(m_builder.add("Sub", {m_values[name], old.at(name)}), rank));
-            if (rank == 2)
-                weights.push_back(squares(old.at(name), rank));
+            if (rank == 1)
+                continue;
+            before.push_back(squares(old.at(name), rank));
+            behind.push_back(squares(m_values[name], rank));
         }
-        const TensorId all =
-            m_builder.add("Concat", {residuals, summed(changes), summed(weights)}, {{"axis", std::int64_t{0}}});
+        std::vector<TensorId> parts{residuals};
+        if (!hasLagrangian())
+            parts.push_back(none());
+        parts.insert(parts.end(), {summed(changes), summed(before), summed(behind)});
+        const TensorId all = joined(parts);
         m_builder.rename(all, kFigures);
         m_builder.output(all);
     }
@@ -558,7 +580,9 @@ private:
     std::map<std::string, Dual> m_duals;
     std::map<std::string, TensorId> m_sums;   ///< of all shards
     std::map<std::string, std::string> m_new; ///< by parameter
-    TensorId m_residuals;                     ///< squared: of each constraint, or their sum
+    TensorId m_residuals;                     ///< squared: of each constraint, or their sum; then the Lagrangian
+    std::vector<TensorId> m_lagrangian;       ///< its summands, without the ridge
+    TensorId m_none;                          ///< [1], 0
     int m_parts = 0;
 };
 

@@ -10,10 +10,20 @@
 
 namespace planloom::admm {
 
-/// Numbers that an iteration leaves behind, float32 [n + 2]: the squared norms of the residuals of the constraints that
-/// have duals (residualNames()), over all workers, or with ranges of steps the sum of these; that of the parameters'
-/// change; that of the weights that the ridge counts, before it.
+/// Numbers that an iteration leaves behind, float32: the squared norms of the residuals of the constraints that have
+/// duals (residualNames()), over all workers, or with ranges of steps the sum of these; then IterationFigures.
 inline constexpr const char *kFigures = "admm/figures";
+
+/// The last ones of kFigures.
+struct IterationFigures {
+    static constexpr std::size_t kCount = 4;
+    /// The augmented Lagrangian before the duals' step, without the ridge's part, summed over workers. 0 where not all
+    /// constraints have duals: those without are not measured.
+    float lagrangian = 0;
+    float change = 0;        ///< of the parameters, squared norm
+    float weightsBefore = 0; ///< squared norm of those that the ridge counts
+    float weightsBehind = 0;
+};
 
 /// An iteration on a worker's samples as one graph. Forward: the model with its loss, the recurrent layer step by step
 /// where its final state alone is read, so that this is the restart as well. In the place of the backward pass: the

@@ -51,6 +51,7 @@ constexpr Field<StepMetrics> kStep[] = {
     {"gradient_norm", &StepMetrics::gradientNorm, Presence::WhenSet},
     {"consensus_distance", &StepMetrics::consensusDistance, Presence::WhenSet},
     {"objective", &StepMetrics::objective, Presence::WhenSet},
+    {"lagrangian", &StepMetrics::lagrangian, Presence::WhenSet},
     {"primal_residual", &StepMetrics::primalResidual, Presence::WhenSet},
     {"dual_residual", &StepMetrics::dualResidual, Presence::WhenSet},
 };

@@ -169,8 +169,8 @@ void lossStatistics(const OpAtHand &, Proposals &to)
     to.row({0, 0}, {0});
 }
 
-/// Every row for itself, of all inputs.
-void rowsOfAll(const OpAtHand &, Proposals &to) { to.row({0, 0, 0}, {0}); }
+/// Every row for itself, of all inputs and outputs.
+void rowsOfAll(const OpAtHand &at, Proposals &to) { to.row({0, 0, 0}, std::vector<int>(at.outputs.size(), 0)); }
 
 /// Sums over rows: each device's rows give a part of both sums.
 void outerSums(const OpAtHand &at, Proposals &to)

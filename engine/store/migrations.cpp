@@ -51,6 +51,10 @@ constexpr const char *kMigrations[] = {
         ALTER TABLE steps ADD COLUMN primal_residual REAL NOT NULL DEFAULT 0;
         ALTER TABLE steps ADD COLUMN dual_residual REAL NOT NULL DEFAULT 0;
     )sql",
+    // 6: their augmented Lagrangian
+    R"sql(
+        ALTER TABLE steps ADD COLUMN lagrangian REAL NOT NULL DEFAULT 0;
+    )sql",
 };
 
 Result<std::int64_t> pragma(Connection &connection, const char *sql)

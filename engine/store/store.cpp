@@ -91,6 +91,7 @@ constexpr Column<run::StepMetrics> kStepColumns[] = {
     {"objective", &run::StepMetrics::objective},
     {"primal_residual", &run::StepMetrics::primalResidual},
     {"dual_residual", &run::StepMetrics::dualResidual},
+    {"lagrangian", &run::StepMetrics::lagrangian},
 };
 
 constexpr Column<run::Validation> kValidationColumns[] = {

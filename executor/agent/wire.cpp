@@ -28,6 +28,7 @@ constexpr std::tuple kStep{
     Row{&run::StepMetrics::objective, &wire::Step::objective, &wire::Step::set_objective},
     Row{&run::StepMetrics::primalResidual, &wire::Step::primal_residual, &wire::Step::set_primal_residual},
     Row{&run::StepMetrics::dualResidual, &wire::Step::dual_residual, &wire::Step::set_dual_residual},
+    Row{&run::StepMetrics::lagrangian, &wire::Step::lagrangian, &wire::Step::set_lagrangian},
 };
 
 constexpr std::tuple kValidation{

@@ -305,6 +305,7 @@ private:
         metrics.step = m_version;
         metrics.loss = figures.loss;
         metrics.objective = figures.objective;
+        metrics.lagrangian = figures.lagrangian;
         metrics.primalResidual = figures.primalResidual;
         metrics.dualResidual = figures.dualResidual;
         metrics.learningRate = m_context.plan.optimizer.learningRate;

@@ -29,6 +29,7 @@ class TestAdmmPanel : public QObject {
             metrics.loss = 1;
             metrics.seconds = seconds;
             metrics.objective = 100 - 10 * step;
+            metrics.lagrangian = step < 2 ? 80 - 10 * step : 0; // not all have it
             lines += run::toJson(metrics) + "\n";
             if (step % 2 == 1) {
                 run::Validation seen;
@@ -79,7 +80,8 @@ private Q_SLOTS:
         QVERIFY(lightness(0.25, 0.9) < lightness(0.25, 0.1)); // the largest is the darkest
         QVERIFY(lightness(0.25, 0.1) < lightness(0.75, 0.1));
         QCOMPARE(panel.objective()->points(), (QList<QPointF>{{0, 100}, {1, 90}, {2, 80}, {3, 70}}));
-        QVERIFY(panel.penalised()->points().isEmpty()); // the folder has no plan
+        QCOMPARE(panel.lagrangian()->points(), (QList<QPointF>{{1, 80}, {2, 70}})); // what iterations leave
+        QVERIFY(panel.penalised()->points().isEmpty());                             // the folder has no plan
         QCOMPARE(panel.duals()->points(), (QList<QPointF>{{0.25, 0.5}, {-2, -1}}));
         QCOMPARE(panel.accuracies().size(), std::size_t(1));
         QCOMPARE(panel.accuracies()[0]->points(), (QList<QPointF>{{1, 0.3}, {2, 0.9}}));

@@ -11,6 +11,7 @@
 #include <QFileDialog>
 #include <QFileInfo>
 #include <QLegend>
+#include <QLegendMarker>
 #include <QLineSeries>
 #include <QPen>
 #include <QScatterSeries>
@@ -57,7 +58,7 @@ AdmmPanel::AdmmPanel(QWidget *parent)
     : QWidget(parent),
       m_parts(new QBoxLayout(QBoxLayout::LeftToRight)),
       m_map(new ResidualMap(this)),
-      m_objectiveChart(new PlainChart(tr("Objective and penalties"), tr("iteration"), tr("summed loss"), this)),
+      m_objectiveChart(new PlainChart(tr("Objective and Lagrangian"), tr("iteration"), tr("summed loss"), this)),
       m_dualChart(new PlainChart(tr("Duals and gradients"), tr("gradient by back-propagation"), tr("dual"), this)),
       m_accuracyChart(new PlainChart(tr("Held-out accuracy"), tr("seconds of training"), tr("accuracy"), this)),
       m_compare(new QPushButton(tr("&Compare with a run…"), this)),
@@ -69,10 +70,11 @@ AdmmPanel::AdmmPanel(QWidget *parent)
     m_compare->setToolTip(tr("Draw the accuracy of another run, such as one by SGD or Adam, beside this one's"));
     m_note->setWordWrap(true);
     m_objective = m_objectiveChart->addLine(tr("objective"), 0);
-    m_penalised = m_objectiveChart->addLine(tr("with penalties"), 1);
+    m_lagrangian = m_objectiveChart->addLine(tr("Lagrangian"), 1);
+    m_penalised = m_objectiveChart->addLine(tr("with penalties"), 2);
     m_objectiveChart->setToolTip(
-        tr("What is minimised, and that with the penalties of the residuals: the augmented Lagrangian without the "
-           "products of duals and residuals, which are not recorded"));
+        tr("What is minimised, and the augmented Lagrangian before the step of the duals, which raises it. Of duals at "
+           "the last step alone there are the penalties of their residuals in its place"));
     m_diagonal = m_dualChart->addLine(tr("equal"), 5);
     m_duals = new QScatterSeries(m_dualChart);
     m_duals->setName(tr("of a sample"));
@@ -129,8 +131,8 @@ void AdmmPanel::readResiduals()
     m_map->set(residuals ? *std::move(residuals) : run::Residuals());
 }
 
-/// A line of residuals is of the end of a step, the objective of its beginning: it is drawn with the residuals that the
-/// step before has left.
+/// A line of residuals is of the end of a step, as its Lagrangian is, the objective of its beginning: it is drawn with
+/// what the step before has left.
 void AdmmPanel::readObjective()
 {
     const std::string folder = m_folder.toStdString();
@@ -142,6 +144,7 @@ void AdmmPanel::readObjective()
         document && document->plan.admm ? run::penaltiesOf(residuals, *document->plan.admm) : std::vector<double>();
     QList<QPointF> objective;
     QList<QPointF> penalised;
+    QList<QPointF> lagrangian;
     double most = 0;
     double last = 1;
     std::size_t row = 0;
@@ -151,6 +154,12 @@ void AdmmPanel::readObjective()
         last = static_cast<double>(step.step);
         objective << QPointF(last, step.objective);
         most = std::max(most, step.objective);
+        if (step.lagrangian != 0) {
+            last += 1;
+            lagrangian << QPointF(last, step.lagrangian);
+            most = std::max(most, step.lagrangian);
+            continue;
+        }
         while (row < penalties.size() && residuals.steps[row] + 1 < step.step)
             ++row;
         if (row == penalties.size() || residuals.steps[row] + 1 != step.step)
@@ -160,6 +169,9 @@ void AdmmPanel::readObjective()
     }
     m_objective->replace(objective);
     m_penalised->replace(penalised);
+    m_lagrangian->replace(lagrangian);
+    m_objectiveChart->chart()->legend()->markers(m_penalised).front()->setVisible(!penalised.isEmpty());
+    m_objectiveChart->chart()->legend()->markers(m_lagrangian).front()->setVisible(!lagrangian.isEmpty());
     m_objectiveChart->setRanges(std::max(last, 1.0), most > 0 ? most * 1.05 : 1);
 }
 
@@ -232,7 +244,8 @@ void AdmmPanel::applyColors()
     m_duals->setColor(t.ofSeries(0));
     m_duals->setBorderColor(Qt::transparent);
     m_objective->setPen(QPen(t.ofSeries(0), 2));
-    m_penalised->setPen(QPen(t.ofSeries(1), 2, Qt::DashLine));
+    m_lagrangian->setPen(QPen(t.ofSeries(1), 2, Qt::DashLine));
+    m_penalised->setPen(QPen(t.ofSeries(2), 2, Qt::DotLine));
     m_diagonal->setPen(QPen(t.text, 1, Qt::DashLine));
     constexpr Qt::PenStyle kStyles[] = {Qt::SolidLine, Qt::DashLine, Qt::DotLine, Qt::DashDotLine};
     for (std::size_t i = 0; i < m_accuracies.size(); ++i)

@@ -17,7 +17,7 @@ class QScatterSeries;
 namespace planloom::ui {
 
 /// What a run that trains by ADMM has recorded in its folder: residuals of each step in time over the iterations, the
-/// objective without and with their penalties, duals beside the gradients in their place, and held-out accuracy over
+/// objective and the augmented Lagrangian, duals beside the gradients in their place, and held-out accuracy over
 /// seconds of training beside other runs. Knows no state; reads files when it is told to.
 class AdmmPanel final : public QWidget {
     Q_OBJECT
@@ -32,6 +32,7 @@ public:
     [[nodiscard]] ResidualMap *map() { return m_map; }
     [[nodiscard]] QScatterSeries *duals() { return m_duals; }
     [[nodiscard]] QLineSeries *objective() { return m_objective; }
+    [[nodiscard]] QLineSeries *lagrangian() { return m_lagrangian; }
     [[nodiscard]] QLineSeries *penalised() { return m_penalised; }
     [[nodiscard]] QPushButton *compareButton() { return m_compare; }
     [[nodiscard]] QLabel *noteLabel() { return m_note; }
@@ -61,7 +62,8 @@ private:
     QScatterSeries *m_duals = nullptr;
     QLineSeries *m_diagonal = nullptr;
     QLineSeries *m_objective = nullptr;
-    QLineSeries *m_penalised = nullptr;      ///< the objective and the penalties of residuals
+    QLineSeries *m_lagrangian = nullptr;
+    QLineSeries *m_penalised = nullptr; ///< the objective and the penalties of residuals, where there is no Lagrangian
     std::vector<QLineSeries *> m_accuracies; ///< of this run, then of the others
     QPushButton *m_compare;
     QLabel *m_note;

@@ -29,10 +29,12 @@ Result<Infos> inferProximalTanh(const OpView &view)
     for (const Status &good : {positive(view.op, "p"), positive(view.op, "q"), countedIterations(view.op)})
         if (!good)
             return good.error();
-    for (std::size_t i = 1; i < 3; ++i)
+    for (std::size_t i = 1; i < view.inputs.size(); ++i)
         if (view.inputs[i]->shape != view.inputs[0]->shape)
-            return badInput("alpha and beta must be " + view.inputs[0]->shape.text() + ", not "
-                            + view.inputs[i]->shape.text());
+            return badInput(std::string(i < 3 ? "alpha and beta" : "duals") + " must be " + view.inputs[0]->shape.text()
+                            + ", not " + view.inputs[i]->shape.text());
+    if (view.inputs.size() == 4)
+        return badInput("both duals, or none, are expected");
     return likeFirst(view);
 }
 
@@ -49,7 +51,10 @@ Result<Infos> inferProximalCrossEntropy(const OpView &view)
     if (view.inputs[2]->shape != Shape({outputs[0]}) || view.inputs[2]->type != DType::I64)
         return badInput("labels must be int64" + Shape({outputs[0]}).text() + ", not " + name(view.inputs[2]->type)
                         + view.inputs[2]->shape.text());
-    return likeFirst(view);
+    Infos infos{{DType::F32, outputs}};
+    if (view.op.integer("losses") != 0)
+        infos.push_back({DType::F32, Shape({outputs[0]})});
+    return infos;
 }
 
 /// A step: the exponential, a division, and the sums of Sherman and Morrison.
@@ -113,8 +118,10 @@ Result<Infos> inferCholeskySolve(const OpView &view)
                         + Shape::of({columns * (columns + 1) / 2}).text() + ", not " + gram.text());
     if (!(view.op.number("ridge", 0) >= 0) || !(view.op.number("shift", 0) >= 0))
         return badInput("attributes 'ridge' and 'shift' must be numbers from 0");
-    if (view.inputs.size() > 2 && view.inputs[2] != nullptr && view.inputs[2]->shape != product)
-        return badInput("the last solution must be " + product.text() + ", not " + view.inputs[2]->shape.text());
+    for (std::size_t i = 2; i < view.inputs.size(); ++i)
+        if (view.inputs[i] != nullptr && view.inputs[i]->shape != product)
+            return badInput(std::string(i == 2 ? "the last solution" : "the addend") + " must be " + product.text()
+                            + ", not " + view.inputs[i]->shape.text());
     return likeSecond(view);
 }
 
@@ -169,12 +176,12 @@ Result<Infos> inferKeepState(const OpView &view)
         return badInput("the new value must be " + own->text() + ", not " + view.inputs[1]->shape.text());
     if (const Status good = positive(view.op, "scale"); !good)
         return good.error();
-    return Infos{{DType::F32, Shape::of({1})}};
+    return Infos{{DType::F32, Shape::of({1})}, {DType::F32, Shape::of({1})}};
 }
 
 double keepStateFlops(const OpView &view, const Infos &, std::int64_t samples)
 {
-    return 3 * static_cast<double>(view.inputs[1]->shape.elements(samples));
+    return 6 * static_cast<double>(view.inputs[1]->shape.elements(samples));
 }
 
 constexpr OpTraits kSubproblem{.cost = CostClass::Computing, .origin = Origin::Rewrite};
@@ -188,7 +195,7 @@ std::vector<Operator> proximalOperators()
     elements.storage = Storage::InPlace;
     return {
         {.type = "ProximalTanh",
-         .inputs = {3, 3},
+         .inputs = {3, 5},
          .infer = inferProximalTanh,
          .flops = proximalTanhFlops,
          .traits = elements},
@@ -203,7 +210,7 @@ std::vector<Operator> proximalOperators()
          .flops = outerSumsFlops,
          .traits = kSubproblem},
         {.type = "CholeskySolve",
-         .inputs = {2, 3},
+         .inputs = {2, 4},
          .infer = inferCholeskySolve,
          .flops = choleskySolveFlops,
          .traits = kSubproblem},

@@ -116,6 +116,7 @@ public:
             for (const char *letter : {"a", "h", "p", "q"})
                 m_variables[letter + std::to_string(t)] = zeros(samples * sizes.hidden);
         m_variables["o"] = m_variables["r"] = zeros(samples * sizes.classes);
+        m_variables["risk"] = zeros(1);
         const std::int64_t in = sizes.inputs + sizes.hidden + 1;
         const std::int64_t out = sizes.hidden + 1;
         m_variables["gram_in"] = zeros(in * (in + 1) / 2);

@@ -234,7 +234,7 @@ void TestAdmmGraphs::versions()
         QCOMPARE(runGraph(blockGraph(Part::Alone, sizes, begun->method), own, 1), std::string());
         for (const char *sum : {"gram_in", "product_in", "gram_out", "product_out"})
             append(own.at(sum));
-        message.resize(message.size() + 3); // figures
+        message.resize(message.size() + 4); // figures
         if (server.layout().bringsParameters)
             for (const char *parameter : {"u", "w", "b", "v", "c"})
                 append(old.at(parameter));

@@ -2,12 +2,14 @@
 // The sub-problems of ADMM on the processor, against the same in double precision.
 #include "executor/device/kernel.h"
 
+#include "engine/admm/gradients.h"
 #include "engine/admm/sums.h"
 
 #include <Eigen/Cholesky>
 #include <QTest>
 
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 using namespace planloom;
@@ -125,6 +127,20 @@ void TestProximalKernels::tanh()
     admm::proximalTanh(expected, alpha, beta, p, q, iterations);
     const double difference = apart(result, floatsOf(expected));
     QVERIFY2(difference < 1e-6, qPrintable(QString::number(difference)));
+    const admm::Matrix ofA = drawn(rows, 33, 0.47);
+    const admm::Matrix ofState = drawn(rows, 33, 0.29, 0.5);
+    auto with = device::makeKernel(op, std::vector<Argument>(5, argument(a)), {argument(a)});
+    QVERIFY2(with.ok(), with ? "" : with.error().text().c_str());
+    const Floats fourth = floatsOf(ofA);
+    const Floats fifth = floatsOf(ofState);
+    const void *five[] = {start.data(), second.data(), third.data(), fourth.data(), fifth.data()};
+    Floats withDuals(start.size());
+    to = withDuals.data();
+    (*with)->run(five, {&to, 1});
+    expected = a;
+    admm::proximalTanh(expected, alpha + ofA / p, beta - ofState / q, p, q, iterations);
+    const double apartWith = apart(withDuals, floatsOf(expected));
+    QVERIFY2(apartWith < 2e-6, qPrintable(QString::number(apartWith)));
     to = start.data(); // in place
     (*kernel)->run(inputs, {&to, 1});
     QCOMPARE(start, result);
@@ -156,20 +172,26 @@ void TestProximalKernels::crossEntropy()
         classOf.push_back(row * 7 % classes);
         labels.push_back(classOf.back());
     }
-    const graph::Op op =
-        opOf("ProximalCrossEntropy", {{"penalty", penalty}, {"iterations", static_cast<std::int64_t>(iterations)}});
-    auto kernel = device::makeKernel(op, {argument(o), argument(centre), {DType::I64, {kRows}}}, {argument(o)});
+    const graph::Op op = opOf(
+        "ProximalCrossEntropy",
+        {{"penalty", penalty}, {"iterations", static_cast<std::int64_t>(iterations)}, {"losses", std::int64_t{1}}});
+    auto kernel = device::makeKernel(op, {argument(o), argument(centre), {DType::I64, {kRows}}},
+                                     {argument(o), {DType::F32, {kRows}}});
     QVERIFY2(kernel.ok(), kernel ? "" : kernel.error().text().c_str());
     const Floats start = floatsOf(o);
     const Floats second = floatsOf(centre);
     Floats result(start.size());
+    Floats losses(kRows);
     const void *inputs[] = {start.data(), second.data(), labels.data()};
-    void *to = result.data();
-    (*kernel)->run(inputs, {&to, 1});
+    void *to[] = {result.data(), losses.data()};
+    (*kernel)->run(inputs, to);
     admm::Matrix expected = o.transpose(); // a column is a sample there
     admm::proximalCrossEntropy(expected, centre.transpose(), classOf, penalty, iterations);
     const double difference = apart(result, floatsOf(expected.transpose()));
     QVERIFY2(difference < 5e-6, qPrintable(QString::number(difference)));
+    const double loss = admm::crossEntropy(expected, classOf);
+    const double sum = std::accumulate(losses.begin(), losses.end(), 0.0);
+    QVERIFY2(std::fabs(sum - loss) < 1e-5 * std::fabs(loss) + 1e-6, qPrintable(QString::number(sum - loss)));
 }
 
 void TestProximalKernels::labelOutsideIsSeen()
@@ -280,6 +302,18 @@ void TestProximalKernels::solvesManyRows()
         gram.diagonal().array() += shift;
         const admm::Matrix expected = gram.llt().solve(right.cast<float>().cast<double>().transpose()).transpose();
         QVERIFY(apart(solution, floatsOf(expected)) < 1e-6);
+        const admm::Matrix old = drawn(203, 21, 0.71);
+        const admm::Matrix addend = drawn(203, 21, 0.53, 20);
+        auto full = device::makeKernel(opOf("CholeskySolve", {{"shift", shift}}),
+                                       {{DType::F32, {231}}, argument(right), argument(old), argument(addend)},
+                                       {argument(right)});
+        QVERIFY2(full.ok(), full ? "" : full.error().text().c_str());
+        const Floats before = floatsOf(old);
+        const Floats beside = floatsOf(addend);
+        const void *all[] = {sums.data(), sides.data(), before.data(), beside.data()};
+        (*full)->run(all, {&to, 1});
+        const admm::Matrix whole = right + shift * old + addend;
+        QVERIFY(apart(solution, floatsOf(gram.llt().solve(whole.transpose()).transpose())) < 1e-6);
     }
 }
 
@@ -288,17 +322,20 @@ void TestProximalKernels::keepsStates()
     const admm::Matrix before = drawn(700, 33, 0.37); // some pieces, the last one shorter
     const admm::Matrix after = drawn(700, 33, 0.71);
     auto kernel = device::makeKernel(opOf("KeepState", {{"scale", 0.25}}), {argument(before), argument(after)},
-                                     {{DType::F32, {1}}});
+                                     {{DType::F32, {1}}, {DType::F32, {1}}});
     QVERIFY2(kernel.ok(), kernel ? "" : kernel.error().text().c_str());
     Floats state = floatsOf(before);
     const Floats next = floatsOf(after);
     float squares = 0;
+    float growth = 0;
     const void *inputs[] = {state.data(), next.data()};
-    void *to = &squares;
-    (*kernel)->run(inputs, {&to, 1});
+    void *to[] = {&squares, &growth};
+    (*kernel)->run(inputs, to);
     QCOMPARE(state, next);
     const double expected = 0.25 * (after - before).squaredNorm();
     QVERIFY(std::fabs(static_cast<double>(squares) - expected) < 1e-5 * expected);
+    const double grown = 0.25 * (after.squaredNorm() - before.squaredNorm()); // half the root of 0.25
+    QVERIFY(std::fabs(static_cast<double>(growth) - grown) < 1e-5 * before.squaredNorm());
 }
 
 /// Fewer samples than unknowns: rounding must not pass for a solution.

@@ -84,6 +84,7 @@ inline plan::Plan planOf(const plan::Subject &subject, const Layout &layout, con
 struct Outcome {
     std::string problem; ///< empty: none
     std::vector<double> losses;
+    std::vector<double> lagrangians; ///< run::StepMetrics::lagrangian
     std::vector<double> distances; ///< run::StepMetrics::consensusDistance
     std::vector<std::int64_t> peaks;
     std::vector<std::int64_t> collectiveBytes;
@@ -130,6 +131,7 @@ inline Outcome train(const program::Program &program, const plan::Subject &subje
         if (rank == 0) {
             options.onStep = [&](const run::StepMetrics &result) {
                 outcome.losses.push_back(result.loss);
+                outcome.lagrangians.push_back(result.lagrangian);
                 outcome.distances.push_back(result.consensusDistance);
                 if (result.step + 1 == how.stopAfter)
                     stop = true;

@@ -114,6 +114,25 @@ run::Request requestOf(std::int64_t steps)
     return request;
 }
 
+/// The augmented Lagrangian of all workers, before the step of the duals, which this makes, with parameters that they
+/// have in common.
+double lagrangianOf(admm::Training &training, const admm::Parameters &parameters)
+{
+    training.parameters = parameters;
+    for (admm::Worker &worker : training.workers) {
+        admm::restart(worker, parameters);
+        admm::updateOutput(worker, parameters, training.method);
+        const bool swept = admm::sweepBackward(worker, parameters, training.method).ok()
+            && admm::sweepForward(worker, parameters, training.method).ok();
+        Q_ASSERT(swept);
+        admm::updateOutput(worker, parameters, training.method);
+    }
+    const double before = admm::lagrangian(training);
+    for (admm::Worker &worker : training.workers)
+        admm::updateDuals(worker, parameters, training.method);
+    return before;
+}
+
 /// Mean losses of each worker's parameters, in double precision, over the same arrivals.
 std::vector<double> specified(const graph::Graph &model, const admm::Settings &settings, std::int64_t workers,
                               const dispatch::Arrivals &arrivals)
@@ -177,6 +196,15 @@ private slots:
                          QStringLiteral("%1: %2 against %3").arg(v).arg(course.versions[v].loss).arg(wanted[v])));
         }
         QVERIFY(wanted.back() < 0.95 * wanted.front());
+        auto training = admm::Asynchronous::of(settings, firstParameters(*subject.graph), allSamples(), workers);
+        auto blocks = admm::Training::of(settings, firstParameters(*subject.graph), allSamples(), workers);
+        for (const run::StepMetrics &version : course.versions) {
+            const double lagrangian = lagrangianOf(*blocks, training->parameters());
+            QVERIFY2(std::fabs(version.lagrangian - lagrangian) < 2e-5 * std::fabs(lagrangian),
+                     qPrintable(QStringLiteral("%1 against %2").arg(version.lagrangian).arg(lagrangian)));
+            for (int k = 0; k < workers; ++k)
+                QVERIFY(training->arrive(k).ok());
+        }
         const auto program = compile::compilePlan(plan, subject);
         for (std::size_t rank = 0; rank < course.peaks.size(); ++rank)
             QCOMPARE(course.peaks[rank], program->ranks[rank].arenaBytes);

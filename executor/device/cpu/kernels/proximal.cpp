@@ -3,6 +3,7 @@
 // double, since they square the condition number of the data.
 #include "executor/device/kernel_support.h"
 #include "executor/device/random_kernel.h"
+#include "executor/device/cpu/outer_sums.h"
 #include "executor/device/cpu/parallel.h"
 #include "executor/device/cpu/simd.h"
 
@@ -17,39 +18,69 @@ struct TanhProblem {
     std::int64_t iterations = 1;
 };
 
-/// A step on the majorant whose curvature is that of |f'' (f - beta)| at its largest, 4 / (3 sqrt(3)) <= 0.77.
-PLANLOOM_CLONES void solveTanh(const TanhProblem &problem, const float *a, const float *alpha, const float *beta,
-                               std::int64_t n, float *out)
+/// tanh to within a unit in the last place of 1: enough where it is compared with numbers of its size, and half of the
+/// work of simd::tanh, which is exact near 0, too.
+inline float tanhNearOne(float x) { return 1.0F - 2.0F / (simd::exp(2.0F * x) + 1.0F); }
+
+/// Of each element: where the steps begin, alpha and beta; both duals, or null.
+struct TanhInputs {
+    const float *a, *alpha, *beta, *dualOfA, *dualOfState;
+};
+
+/// Steps on the majorant whose curvature is that of |f'' (f - beta)| at its largest, 4 / (3 sqrt(3)) <= 0.77.
+PLANLOOM_CLONES void solveTanh(const TanhProblem &problem, const TanhInputs &in, std::int64_t n, float *out)
 {
     constexpr float kCurvature = 0.77F;
+    constexpr std::int64_t kPiece = 1024; // whose arrays stay in a first-level cache through all steps
     const float p = problem.p;
     const float q = problem.q;
-    for (std::int64_t step = 0; step < problem.iterations; ++step) {
-        const float *from = step == 0 ? a : out; // which may be one place
+    const float perP = 1.0F / p;
+    const float perQ = 1.0F / q;
+    float pulls[kPiece];
+    float states[kPiece];
+    float scale[kPiece];
+    for (std::int64_t begin = 0; begin < n; begin += kPiece) {
+        const std::int64_t count = std::min(kPiece, n - begin);
+        if (in.dualOfA != nullptr) {
 #pragma omp simd
-        for (std::int64_t i = 0; i < n; ++i) {
-            const float f = simd::tanh(from[i]);
-            const float bound = p + q * (1.0F + kCurvature * (1.0F + std::fabs(beta[i])));
-            out[i] = from[i] - (p * (from[i] - alpha[i]) + q * (f - beta[i]) * (1.0F - f * f)) / bound;
+            for (std::int64_t i = 0; i < count; ++i) {
+                pulls[i] = in.alpha[begin + i] + perP * in.dualOfA[begin + i];
+                states[i] = in.beta[begin + i] - perQ * in.dualOfState[begin + i];
+            }
+        } else {
+            std::copy_n(in.alpha + begin, count, pulls);
+            std::copy_n(in.beta + begin, count, states);
+        }
+#pragma omp simd
+        for (std::int64_t i = 0; i < count; ++i)
+            scale[i] = 1.0F / (p + q * (1.0F + kCurvature * (1.0F + std::fabs(states[i]))));
+        float *own = out + begin;
+        for (std::int64_t step = 0; step < problem.iterations; ++step) {
+            const float *from = step == 0 ? in.a + begin : own; // which may be one place
+#pragma omp simd
+            for (std::int64_t i = 0; i < count; ++i) {
+                const float f = tanhNearOne(from[i]);
+                own[i] = from[i] - (p * (from[i] - pulls[i]) + q * (f - states[i]) * (1.0F - f * f)) * scale[i];
+            }
         }
     }
 }
 
 Made makeProximalTanh(const Request &request)
 {
-    for (std::size_t i = 1; i < 3; ++i)
+    for (std::size_t i = 1; i < request.inputs.size(); ++i)
         if (request.in(i) != request.in(0))
-            return wrong(request, "alpha and beta must be " + text(request.in(0)) + ", got " + text(request.in(i)));
+            return wrong(request, "all inputs must be " + text(request.in(0)) + ", got " + text(request.in(i)));
     const TanhProblem problem{static_cast<float>(request.op.number("p", 1)),
                               static_cast<float>(request.op.number("q", 1)), request.op.integer("iterations", 1)};
-    return makeFunction([problem, n = request.inputs[0].elements()](Inputs in, Outputs out) {
-        const float *a = floats(in[0]);
-        const float *alpha = floats(in[1]);
-        const float *beta = floats(in[2]);
-        float *y = floats(out[0]);
+    const bool duals = request.hasInput(3) && request.hasInput(4);
+    return makeFunction([problem, duals, n = request.inputs[0].elements()](Inputs in, Outputs out) {
+        const auto at = [&](std::size_t input, std::int64_t begin) { return floats(in[input]) + begin; };
         constexpr std::int64_t kPiece = kGrain / 8; // as long as a light loop over kGrain elements
-        parallelFor(n, kPiece, [=](std::int64_t begin, std::int64_t end) {
-            solveTanh(problem, a + begin, alpha + begin, beta + begin, end - begin, y + begin);
+        parallelFor(n, kPiece, [&](std::int64_t begin, std::int64_t end) {
+            const TanhInputs own{at(0, begin), at(1, begin), at(2, begin), duals ? at(3, begin) : nullptr,
+                                 duals ? at(4, begin) : nullptr};
+            solveTanh(problem, own, end - begin, floats(out[0]) + begin);
         });
     });
 }
@@ -134,9 +165,28 @@ PLANLOOM_CLONES void majorantStep(const CrossEntropyProblem &problem, const floa
         o[labels[r] * kRowsTogether + r] += scale;
 }
 
+/// The cross-entropy of kRowsTogether rows.
+PLANLOOM_CLONES void lossesOf(const CrossEntropyProblem &problem, const std::int64_t *labels, const float *o,
+                              float *losses)
+{
+    float largest[kRowsTogether];
+    float share[kRowsTogether] = {};
+    std::copy_n(o, kRowsTogether, largest);
+    for (std::int64_t c = 0; c < problem.classes; ++c)
+        for (std::int64_t r = 0; r < kRowsTogether; ++r)
+            largest[r] = std::max(o[c * kRowsTogether + r], largest[r]);
+    for (std::int64_t c = 0; c < problem.classes; ++c)
+        for (std::int64_t r = 0; r < kRowsTogether; ++r)
+            share[r] += simd::exp(o[c * kRowsTogether + r] - largest[r]);
+    for (std::int64_t r = 0; r < kRowsTogether; ++r)
+        losses[r] = largest[r] + std::log(share[r]) - o[labels[r] * kRowsTogether + r];
+}
+
 /// Rows [begin, end), at most kRowsTogether. A label that is no class is seen at once, and nothing is read outside.
+/// @p losses: of the result, or null.
 void solveCrossEntropy(const CrossEntropyProblem &problem, const float *start, const float *centre,
-                       const std::int64_t *labels, std::int64_t begin, std::int64_t end, float *scratch, float *y)
+                       const std::int64_t *labels, std::int64_t begin, std::int64_t end, float *scratch, float *y,
+                       float *losses)
 {
     const std::int64_t size = problem.classes * kRowsTogether;
     float *o = scratch;
@@ -155,8 +205,13 @@ void solveCrossEntropy(const CrossEntropyProblem &problem, const float *start, c
         newtonSteps(problem, to, known, o, scratch + 2 * size);
     else
         majorantStep(problem, to, known, o, scratch + 2 * size);
+    float own[kRowsTogether] = {};
+    if (losses != nullptr)
+        lossesOf(problem, known, o, own);
     for (std::int64_t r = begin; r < end; ++r) {
         const bool isClass = labels[r] >= 0 && labels[r] < problem.classes;
+        if (losses != nullptr)
+            losses[r] = isClass ? own[r - begin] : std::numeric_limits<float>::quiet_NaN();
         for (std::int64_t c = 0; c < problem.classes; ++c)
             y[r * problem.classes + c] =
                 isClass ? o[c * kRowsTogether + r - begin] : std::numeric_limits<float>::quiet_NaN();
@@ -166,7 +221,8 @@ void solveCrossEntropy(const CrossEntropyProblem &problem, const float *start, c
 Made makeProximalCrossEntropy(const Request &request)
 {
     const Dims &dims = request.in(0);
-    if (dims.size() != 2 || request.in(1) != dims || request.inputs[2].elements() != dims[0])
+    if (dims.size() != 2 || request.in(1) != dims || request.inputs[2].elements() != dims[0]
+        || (request.hasOutput(1) && request.outputs[1].elements() != dims[0]))
         return wrong(request,
                      "outputs and centre must be (M, C) and labels (M), got " + text(dims) + ", " + text(request.in(1))
                          + " and " + text(request.in(2)));
@@ -174,18 +230,19 @@ Made makeProximalCrossEntropy(const Request &request)
                                       static_cast<float>(request.op.number("penalty", 1))};
     const int threads = threadCount();
     const std::int64_t each = 3 * problem.classes * kRowsTogether;
-    return makeFunction([problem, threads, each,
+    return makeFunction([problem, threads, each, withLosses = request.hasOutput(1),
                          scratch = std::vector<float>(static_cast<std::size_t>(threads * each))](Inputs in,
                                                                                                  Outputs out) mutable {
         const float *start = floats(in[0]);
         const float *centre = floats(in[1]);
         const std::int64_t *labels = ints(in[2]);
         float *y = floats(out[0]);
+        float *losses = withLosses ? floats(out[1]) : nullptr;
         float *own = scratch.data();
         parallelItems((problem.rows + kRowsTogether - 1) / kRowsTogether, threads, [=](std::int64_t block, int thread) {
             const std::int64_t begin = block * kRowsTogether;
             solveCrossEntropy(problem, start, centre, labels, begin, std::min(problem.rows, begin + kRowsTogether),
-                              own + thread * each, y);
+                              own + thread * each, y, losses);
         });
     });
 }
@@ -194,70 +251,103 @@ struct SumsShape {
     std::int64_t steps = 1, rows = 0, columns = 0, outputs = 0;
 };
 
-constexpr std::int64_t kTogether = 8; ///< rows whose products are added in one pass over the sums
-constexpr std::int64_t kLines = 4;    ///< lines of the sums that are made in one pass over the rows
-
-/// sum[l * lineStride + j] += factors[l][k] * z[k * stride + j] for k < kTogether in order and j < n, in double.
-PLANLOOM_CLONES void addScaled(const float *z, std::int64_t stride, const double (&factors)[kLines][kTogether],
-                               std::int64_t n, double *sum, std::int64_t lineStride)
-{
-#pragma omp simd
-    for (std::int64_t j = 0; j < n; ++j) {
-        double a = sum[j];
-        double b = sum[lineStride + j];
-        double c = sum[2 * lineStride + j];
-        double d = sum[3 * lineStride + j];
-        for (std::int64_t k = 0; k < kTogether; ++k) {
-            const auto value = static_cast<double>(z[k * stride + j]);
-            a += factors[0][k] * value;
-            b += factors[1][k] * value;
-            c += factors[2][k] * value;
-            d += factors[3][k] * value;
-        }
-        sum[j] = a;
-        sum[lineStride + j] = b;
-        sum[2 * lineStride + j] = c;
-        sum[3 * lineStride + j] = d;
+/// Sums over rows in double, a band of lines by a thread. Lines are those of the triangle and behind them those of the
+/// product, both padded to groups of kOuterLines.
+class OuterSums final : public Kernel {
+public:
+    OuterSums(const SumsShape &shape, std::vector<double> weights, int threads)
+        : m_shape(shape),
+          m_weights(std::move(weights)),
+          m_threads(threads),
+          m_stride(outerStride(shape.columns)),
+          m_ofTriangle(groupsOf(shape.columns)),
+          m_groups(m_ofTriangle + groupsOf(shape.outputs))
+    {
+        constexpr std::int64_t kBandBytes = 256 * 1024; // of a second-level cache
+        constexpr std::int64_t kBandsEach = 4;          // of a thread, as they are of unequal work
+        const std::int64_t fits = kBandBytes / (kOuterLines * m_stride * static_cast<std::int64_t>(sizeof(double)));
+        const std::int64_t fair = threads > 1 ? m_groups / (kBandsEach * threads) : m_groups;
+        m_band = std::clamp<std::int64_t>(std::min(fits, fair), 1, m_groups);
+        m_scratch.resize(static_cast<std::size_t>(threads * scratchEach()));
     }
-}
 
-/// Up to kLines lines from @p line on, all of the triangle, or behind it of the product. Rows are added in their order.
-void sumLines(const SumsShape &shape, const std::vector<double> &weights, const float *z, const float *y,
-              std::int64_t line, double *sum, float *gram, float *product)
-{
-    const bool triangle = line < shape.columns;
-    const std::int64_t count = std::min(kLines, (triangle ? shape.columns : shape.columns + shape.outputs) - line);
-    const std::int64_t n = triangle ? line + count : shape.columns;
-    const float *from = triangle ? z + line : y + line - shape.columns;
-    const std::int64_t stride = triangle ? shape.columns : shape.outputs;
-    std::fill_n(sum, kLines * shape.columns, 0.0);
-    for (std::int64_t step = 0; step < shape.steps; ++step) {
-        const double weight = triangle ? weights[static_cast<std::size_t>(step)] : 1;
-        const std::int64_t end = (step + 1) * shape.rows;
-        for (std::int64_t row = step * shape.rows; row < end; row += kTogether) {
-            const std::int64_t rows = std::min(kTogether, end - row);
-            double factors[kLines][kTogether] = {};
-            for (std::int64_t k = 0; k < rows; ++k)
-                for (std::int64_t l = 0; l < count; ++l)
-                    factors[l][k] = weight * static_cast<double>(from[(row + k) * stride + l]);
-            if (rows == kTogether) {
-                addScaled(z + row * shape.columns, shape.columns, factors, n, sum, shape.columns);
-                continue;
+    void run(Inputs in, Outputs out) override
+    {
+        parallelItems((m_groups + m_band - 1) / m_band, m_threads, [&](std::int64_t band, int thread) {
+            sumBand(in, out, band * m_band, std::min(m_groups, (band + 1) * m_band),
+                    m_scratch.data() + thread * scratchEach());
+        });
+    }
+
+private:
+    static constexpr std::int64_t kTileRows = 32; ///< that are converted at once, and stay in a first-level cache
+
+    static std::int64_t groupsOf(std::int64_t lines) { return (lines + kOuterLines - 1) / kOuterLines; }
+    /// Of a thread: its sums, a tile of Z, of Z times the weight, and of Y.
+    [[nodiscard]] std::int64_t scratchEach() const
+    {
+        return m_band * kOuterLines * m_stride + kTileRows * (2 * m_stride + outerStride(m_shape.outputs));
+    }
+
+    void sumBand(Inputs in, Outputs out, std::int64_t begin, std::int64_t end, double *sums)
+    {
+        double *z = sums + m_band * kOuterLines * m_stride;
+        double *weighted = z + kTileRows * m_stride;
+        double *y = weighted + kTileRows * m_stride;
+        std::fill_n(sums, (end - begin) * kOuterLines * m_stride, 0.0);
+        for (std::int64_t step = 0; step < m_shape.steps; ++step)
+            for (std::int64_t row = 0; row < m_shape.rows; row += kTileRows) {
+                const std::int64_t rows = std::min(kTileRows, m_shape.rows - row);
+                const std::int64_t at = step * m_shape.rows + row;
+                const float *from = floats(in[0]) + at * m_shape.columns;
+                widenRows(from, rows, m_shape.columns, 1, z);
+                if (begin < m_ofTriangle)
+                    widenRows(from, rows, m_shape.columns, m_weights[static_cast<std::size_t>(step)], weighted);
+                if (end > m_ofTriangle)
+                    widenRows(floats(in[1]) + at * m_shape.outputs, rows, m_shape.outputs, 1, y);
+                for (std::int64_t group = begin; group < end; ++group)
+                    addGroup(group, rows, z, weighted, y, sums + (group - begin) * kOuterLines * m_stride);
             }
-            for (std::int64_t k = 0; k < rows; ++k)
-                for (std::int64_t l = 0; l < count; ++l)
-                    for (std::int64_t j = 0; j < n; ++j)
-                        sum[l * shape.columns + j] +=
-                            factors[l][k] * static_cast<double>(z[(row + k) * shape.columns + j]);
+        for (std::int64_t group = begin; group < end; ++group)
+            give(group, sums + (group - begin) * kOuterLines * m_stride, out);
+    }
+
+    void addGroup(std::int64_t group, std::int64_t rows, const double *z, const double *weighted, const double *y,
+                  double *sums) const
+    {
+        const OuterRows right{z, m_stride};
+        if (group < m_ofTriangle) {
+            const std::int64_t line = group * kOuterLines;
+            addOuterProducts(rows, {weighted + line, m_stride}, right, std::min(line + kOuterLines, m_shape.columns),
+                             sums);
+            return;
+        }
+        const std::int64_t line = (group - m_ofTriangle) * kOuterLines;
+        addOuterProducts(rows, {y + line, outerStride(m_shape.outputs)}, right, m_shape.columns, sums);
+    }
+
+    /// A group's sums, rounded once.
+    void give(std::int64_t group, const double *sums, Outputs out) const
+    {
+        const bool triangle = group < m_ofTriangle;
+        const std::int64_t line = (triangle ? group : group - m_ofTriangle) * kOuterLines;
+        const std::int64_t end = std::min(line + kOuterLines, triangle ? m_shape.columns : m_shape.outputs);
+        for (std::int64_t own = line; own < end; ++own, sums += m_stride) {
+            float *to = triangle ? floats(out[0]) + own * (own + 1) / 2 : floats(out[1]) + own * m_shape.columns;
+            const std::int64_t n = triangle ? own + 1 : m_shape.columns;
+            std::transform(sums, sums + n, to, [](double sum) { return static_cast<float>(sum); });
         }
     }
-    for (std::int64_t l = 0; l < count; ++l) {
-        const std::int64_t own = line + l;
-        float *to = triangle ? gram + own * (own + 1) / 2 : product + (own - shape.columns) * shape.columns;
-        for (std::int64_t j = 0; j < (triangle ? own + 1 : n); ++j)
-            to[j] = static_cast<float>(sum[l * shape.columns + j]);
-    }
-}
+
+    SumsShape m_shape;
+    std::vector<double> m_weights;
+    int m_threads;
+    std::int64_t m_stride;     ///< of Z in double
+    std::int64_t m_ofTriangle; ///< groups of lines
+    std::int64_t m_groups;
+    std::int64_t m_band = 1; ///< groups
+    std::vector<double> m_scratch;
+};
 
 Made makeOuterSums(const Request &request)
 {
@@ -277,44 +367,30 @@ Made makeOuterSums(const Request &request)
     if (request.outputs[0].elements() != shape.columns * (shape.columns + 1) / 2
         || (request.hasOutput(1) ? request.outputs[1].elements() : 0) != shape.outputs * shape.columns)
         return wrong(request, "the sums do not fit Z " + text(zDims));
-    const int threads = threadCount();
-    return makeFunction([shape, threads, weights = std::move(weights),
-                         sums = std::vector<double>(static_cast<std::size_t>(
-                             threads * kLines * shape.columns))](Inputs in, Outputs out) mutable {
-        const float *z = floats(in[0]);
-        const float *y = shape.outputs > 0 ? floats(in[1]) : nullptr;
-        float *gram = floats(out[0]);
-        float *product = shape.outputs > 0 ? floats(out[1]) : nullptr;
-        double *scratch = sums.data();
-        const std::int64_t ofTriangle = (shape.columns + kLines - 1) / kLines;
-        const std::int64_t ofProduct = (shape.outputs + kLines - 1) / kLines;
-        parallelItems(ofTriangle + ofProduct, threads, [&, scratch](std::int64_t item, int thread) {
-            const std::int64_t line = item < ofTriangle ? item * kLines : shape.columns + (item - ofTriangle) * kLines;
-            sumLines(shape, weights, z, y, line, scratch + thread * kLines * shape.columns, gram, product);
-        });
-    });
+    return std::unique_ptr<Kernel>(std::make_unique<OuterSums>(shape, std::move(weights), threadCount()));
 }
 
-/// The factor's lower triangle in place of the matrix's, row by row. False: a pivot is no larger than what float32 sums
-/// leave to chance.
-bool factorise(double *matrix, std::int64_t n)
+/// The factor's lower triangle in place of the matrix's: column j of both begins at matrix[j * n], and has its element
+/// of row i at matrix[j * n + i]. False: a pivot is no larger than what float32 sums leave to chance.
+PLANLOOM_CLONES bool factorise(double *matrix, std::int64_t n)
 {
     constexpr double kLeastPivot = 0x1p-24;
-    const auto row = [matrix](std::int64_t i) { return matrix + i * (i + 1) / 2; };
-    for (std::int64_t i = 0; i < n; ++i) {
-        double *own = row(i);
-        const double before = own[i];
-        for (std::int64_t j = 0; j < i; ++j) {
-            const double *other = row(j);
-            double value = own[j];
-            for (std::int64_t k = 0; k < j; ++k)
-                value -= own[k] * other[k];
-            own[j] = value / other[j];
-            own[i] -= own[j] * own[j];
+    for (std::int64_t j = 0; j < n; ++j) {
+        double *own = matrix + j * n;
+        const double before = own[j];
+        for (std::int64_t k = 0; k < j; ++k) {
+            const double *other = matrix + k * n;
+            const double by = other[j];
+#pragma omp simd
+            for (std::int64_t i = j; i < n; ++i)
+                own[i] -= by * other[i];
         }
-        if (!(own[i] > kLeastPivot * before))
+        if (!(own[j] > kLeastPivot * before))
             return false;
-        own[i] = std::sqrt(own[i]);
+        const double root = std::sqrt(own[j]);
+        own[j] = root;
+        for (std::int64_t i = j + 1; i < n; ++i)
+            own[i] /= root;
     }
     return true;
 }
@@ -324,25 +400,26 @@ constexpr std::int64_t kLanes = 16; ///< right sides that are solved together
 /// x of L L^T x = x, for kLanes right sides: x[i] has a number of each.
 PLANLOOM_CLONES void substitute(const double *factor, std::int64_t n, double *x)
 {
-    const auto eliminate = [x](double *own, std::int64_t k, double by) {
-        const double *other = x + k * kLanes;
+    double own[kLanes];
+    const auto eliminate = [&](std::int64_t k, double by) {
         for (std::int64_t lane = 0; lane < kLanes; ++lane)
-            own[lane] -= by * other[lane];
+            own[lane] -= by * x[k * kLanes + lane];
+    };
+    const auto divide = [&](std::int64_t i) {
+        for (std::int64_t lane = 0; lane < kLanes; ++lane)
+            x[i * kLanes + lane] = own[lane] / factor[i * n + i];
     };
     for (std::int64_t i = 0; i < n; ++i) {
-        const double *row = factor + i * (i + 1) / 2;
-        double *own = x + i * kLanes;
+        std::copy_n(x + i * kLanes, kLanes, own);
         for (std::int64_t k = 0; k < i; ++k)
-            eliminate(own, k, row[k]);
-        for (std::int64_t lane = 0; lane < kLanes; ++lane)
-            own[lane] /= row[i];
+            eliminate(k, factor[k * n + i]);
+        divide(i);
     }
     for (std::int64_t i = n; i-- > 0;) {
-        double *own = x + i * kLanes;
+        std::copy_n(x + i * kLanes, kLanes, own);
         for (std::int64_t k = i + 1; k < n; ++k)
-            eliminate(own, k, factor[k * (k + 1) / 2 + i]);
-        for (std::int64_t lane = 0; lane < kLanes; ++lane)
-            own[lane] /= factor[i * (i + 1) / 2 + i];
+            eliminate(k, factor[i * n + k]);
+        divide(i);
     }
 }
 
@@ -351,27 +428,41 @@ struct SolveShape {
     double ridge = 0, shift = 0;
 };
 
+/// Right sides: product + shift * old + addend, the last two or null.
+struct RightSides {
+    const float *product, *old, *addend;
+    double shift;
+
+    template <class Number>
+    [[nodiscard]] Number at(std::int64_t i) const
+    {
+        auto side = static_cast<Number>(product[i]);
+        if (old != nullptr)
+            side += static_cast<Number>(shift) * static_cast<Number>(old[i]);
+        if (addend != nullptr)
+            side += static_cast<Number>(addend[i]);
+        return side;
+    }
+};
+
 /// Solves for rows [begin, end) of at most kLanes.
-void solveRows(const SolveShape &shape, const double *factor, const float *right, const float *old, std::int64_t begin,
+void solveRows(const SolveShape &shape, const double *factor, const RightSides &right, std::int64_t begin,
                std::int64_t end, double *x, float *solution)
 {
     std::fill_n(x, shape.columns * kLanes, 0.0);
     for (std::int64_t r = begin; r < end; ++r)
-        for (std::int64_t i = 0; i < shape.columns; ++i) {
-            const std::int64_t at = r * shape.columns + i;
-            x[i * kLanes + r - begin] =
-                static_cast<double>(right[at]) + (old != nullptr ? shape.shift * static_cast<double>(old[at]) : 0.0);
-        }
+        for (std::int64_t i = 0; i < shape.columns; ++i)
+            x[i * kLanes + r - begin] = right.at<double>(r * shape.columns + i);
     substitute(factor, shape.columns, x);
     for (std::int64_t r = begin; r < end; ++r)
         for (std::int64_t i = 0; i < shape.columns; ++i)
             solution[r * shape.columns + i] = static_cast<float>(x[i * kLanes + r - begin]);
 }
 
-/// y = right * inverse for symmetric inverses whose lines are kLanes-padded, four rows at a time.
+/// y = right * inverse for symmetric inverses whose lines are kLanes-padded, kRows rows at a time.
 PLANLOOM_CLONES void multiplyRows(const float *right, std::int64_t rows, std::int64_t n, const float *inverse, float *y)
 {
-    constexpr std::int64_t kRows = 4;
+    constexpr std::int64_t kRows = 8;
     const std::int64_t padded = (n + kLanes - 1) / kLanes * kLanes;
     for (std::int64_t begin = 0; begin < rows; begin += kRows) {
         const std::int64_t count = std::min(kRows, rows - begin);
@@ -403,13 +494,19 @@ bool isWellConditioned(const SolveShape &shape, const double *system)
     constexpr double kMostCondition = 1000;
     double trace = 0;
     for (std::int64_t i = 0; i < shape.columns; ++i)
-        trace += system[i * (i + 1) / 2 + i];
+        trace += system[i * shape.columns + i];
     return trace <= kMostCondition * shape.shift;
 }
 
+PLANLOOM_CLONES void sumSides(const RightSides &right, std::int64_t begin, std::int64_t end, float *to)
+{
+    for (std::int64_t i = begin; i < end; ++i)
+        to[i - begin] = right.at<float>(i);
+}
+
 /// Rows by an inverse; `scratch` is for the substitution of kLanes rows.
-void solveByInverse(const SolveShape &shape, const double *factor, const float *right, double *scratch, float *inverse,
-                    float *solution)
+void solveByInverse(const SolveShape &shape, const double *factor, const RightSides &right, double *scratch,
+                    float *inverse, float *solution)
 {
     const std::int64_t n = shape.columns;
     const std::int64_t padded = (n + kLanes - 1) / kLanes * kLanes;
@@ -424,60 +521,100 @@ void solveByInverse(const SolveShape &shape, const double *factor, const float *
                 inverse[i * padded + r] = static_cast<float>(scratch[i * kLanes + r - begin]);
     }
     parallelFor(shape.rows, rowGrain(8 * n), [=](std::int64_t begin, std::int64_t end) {
-        multiplyRows(right + begin * n, end - begin, n, inverse, solution + begin * n);
+        std::vector<float> sides(static_cast<std::size_t>((end - begin) * n));
+        sumSides(right, begin * n, end * n, sides.data());
+        multiplyRows(sides.data(), end - begin, n, inverse, solution + begin * n);
     });
 }
+
+/// A product of rows with a system, and what may stand beside it.
+class CholeskySolve final : public Kernel {
+public:
+    CholeskySolve(const Request &request, const SolveShape &shape)
+        : m_shape(shape),
+          m_threads(threadCount()),
+          m_old(request.hasInput(2)),
+          m_addend(request.hasInput(3)),
+          m_system(static_cast<std::size_t>(shape.columns * shape.columns)),
+          m_scratch(static_cast<std::size_t>(m_threads * shape.columns * kLanes))
+    {
+        const std::int64_t padded = (shape.columns + kLanes - 1) / kLanes * kLanes;
+        if (usesInverse(shape))
+            m_inverse.resize(static_cast<std::size_t>(shape.columns * padded));
+    }
+
+    void run(Inputs in, Outputs out) override
+    {
+        fill(floats(in[0]));
+        const RightSides right{floats(in[1]), m_old ? floats(in[2]) : nullptr, m_addend ? floats(in[3]) : nullptr,
+                               m_shape.shift};
+        float *solution = floats(out[0]);
+        double *system = m_system.data();
+        const bool invertible = !m_inverse.empty() && isWellConditioned(m_shape, system);
+        if (!factorise(system, m_shape.columns)) {
+            std::fill_n(solution, m_shape.rows * m_shape.columns, std::numeric_limits<float>::quiet_NaN());
+            return;
+        }
+        if (invertible)
+            return solveByInverse(m_shape, system, right, m_scratch.data(), m_inverse.data(), solution);
+        parallelItems((m_shape.rows + kLanes - 1) / kLanes, m_threads, [&](std::int64_t block, int thread) {
+            solveRows(m_shape, system, right, block * kLanes, std::min(m_shape.rows, (block + 1) * kLanes),
+                      m_scratch.data() + thread * m_shape.columns * kLanes, solution);
+        });
+    }
+
+private:
+    void fill(const float *sums)
+    {
+        const std::int64_t n = m_shape.columns;
+        for (std::int64_t i = 0; i < n; ++i) {
+            for (std::int64_t j = 0; j <= i; ++j)
+                m_system[static_cast<std::size_t>(j * n + i)] = static_cast<double>(*sums++);
+            m_system[static_cast<std::size_t>(i * n + i)] += m_shape.shift + (i + 1 < n ? m_shape.ridge : 0);
+        }
+    }
+
+    SolveShape m_shape;
+    int m_threads;
+    bool m_old, m_addend;
+    std::vector<double> m_system;
+    std::vector<double> m_scratch;
+    std::vector<float> m_inverse; ///< empty: not used
+};
 
 Made makeCholeskySolve(const Request &request)
 {
     const Dims &product = request.in(1);
-    if (product.size() != 2 || request.inputs[0].elements() != product[1] * (product[1] + 1) / 2
-        || request.out() != product || (request.hasInput(2) && request.in(2) != product))
+    bool fits = product.size() == 2 && request.inputs[0].elements() == product[1] * (product[1] + 1) / 2
+        && request.out() == product;
+    for (std::size_t i = 2; i < request.inputs.size(); ++i)
+        fits = fits && (!request.hasInput(i) || request.in(i) == product);
+    if (!fits)
         return wrong(request,
                      "sums " + text(request.in(0)) + ", product " + text(product) + " and solution do not fit");
     const SolveShape shape{product[0], product[1], request.op.number("ridge", 0), request.op.number("shift", 0)};
-    const auto n = static_cast<std::size_t>(shape.columns);
-    const int threads = threadCount();
-    const std::size_t padded = (n + kLanes - 1) / kLanes * kLanes;
-    return makeFunction([shape, threads, system = std::vector<double>(n * (n + 1) / 2),
-                         inverse = std::vector<float>(usesInverse(shape) ? n * padded : 0),
-                         scratch = std::vector<double>(static_cast<std::size_t>(threads) * n
-                                                       * kLanes)](Inputs in, Outputs out) mutable {
-        const float *old = in.size() > 2 ? floats(in[2]) : nullptr;
-        const float *right = floats(in[1]);
-        float *solution = floats(out[0]);
-        std::copy_n(floats(in[0]), system.size(), system.begin());
-        for (std::int64_t i = 0; i < shape.columns; ++i)
-            system[static_cast<std::size_t>(i * (i + 1) / 2 + i)] +=
-                shape.shift + (i + 1 < shape.columns ? shape.ridge : 0);
-        const bool invertible = !inverse.empty() && isWellConditioned(shape, system.data());
-        if (!factorise(system.data(), shape.columns)) {
-            std::fill_n(solution, shape.rows * shape.columns, std::numeric_limits<float>::quiet_NaN());
-            return;
-        }
-        if (invertible && old == nullptr) {
-            solveByInverse(shape, system.data(), right, scratch.data(), inverse.data(), solution);
-            return;
-        }
-        const std::int64_t blocks = (shape.rows + kLanes - 1) / kLanes;
-        parallelItems(blocks, threads, [&](std::int64_t block, int thread) {
-            solveRows(shape, system.data(), right, old, block * kLanes, std::min(shape.rows, (block + 1) * kLanes),
-                      scratch.data() + thread * shape.columns * kLanes, solution);
-        });
-    });
+    return std::unique_ptr<Kernel>(std::make_unique<CholeskySolve>(request, shape));
 }
 
-/// Copies the new values of a piece over the old ones; returns the sum of the squared changes.
-double keepPiece(const float *from, float *state, std::int64_t n)
+struct Kept {
+    double changes = 0; ///< squared, summed up
+    double growth = 0;  ///< of the sum of squares
+};
+
+/// Copies the new values of a piece over the old ones.
+PLANLOOM_CLONES void keepPiece(const float *from, float *state, std::int64_t n, Kept &kept)
 {
-    double sum = 0;
-#pragma omp simd reduction(+ : sum)
+    double changes = 0;
+    double growth = 0;
+#pragma omp simd reduction(+ : changes, growth)
     for (std::int64_t i = 0; i < n; ++i) {
         const auto change = static_cast<double>(from[i] - state[i]);
-        sum += change * change;
+        changes += change * change;
+        growth += change * (static_cast<double>(from[i]) + static_cast<double>(state[i]));
         state[i] = from[i];
     }
-    return sum;
+    kept.changes += changes;
+    kept.growth += growth;
 }
 
 /// A kernel whose state has columns, or rows, of several shards: in step s those of shard s mod `shards`.
@@ -516,22 +653,25 @@ public:
         parallelItems(std::ssize(m_sums), threadCount(), [&](std::int64_t piece, int) {
             const std::int64_t begin = piece * m_each;
             const std::int64_t end = std::min(begin + m_each, m_count);
-            double &sum = m_sums[static_cast<std::size_t>(piece)];
-            if (shards() == 1) {
-                sum = keepPiece(from + begin, state + begin, end - begin);
-                return;
-            }
-            sum = 0;
+            Kept &sum = m_sums[static_cast<std::size_t>(piece)] = {};
+            if (shards() == 1)
+                return keepPiece(from + begin, state + begin, end - begin, sum);
             for (std::int64_t row = begin / m_width; row < end / m_width; ++row)
-                sum += keepPiece(from + row * m_width, state + (row * shards() + shard()) * m_width, m_width);
+                keepPiece(from + row * m_width, state + (row * shards() + shard()) * m_width, m_width, sum);
         });
-        floats(out[0])[0] = static_cast<float>(m_scale * std::accumulate(m_sums.begin(), m_sums.end(), 0.0));
+        Kept all;
+        for (const Kept &piece : m_sums) {
+            all.changes += piece.changes;
+            all.growth += piece.growth;
+        }
+        floats(out[0])[0] = static_cast<float>(m_scale * all.changes);
+        floats(out[1])[0] = static_cast<float>(std::sqrt(m_scale) / 2 * all.growth);
     }
 
 private:
     std::int64_t m_count, m_width, m_each;
     double m_scale;
-    std::vector<double> m_sums;
+    std::vector<Kept> m_sums;
 };
 
 Made makeKeepState(const Request &request)
@@ -540,7 +680,7 @@ Made makeKeepState(const Request &request)
     const bool fits = shards == 1
         ? request.in(1) == request.in(0)
         : request.in(1).size() == 2 && request.inputs[0].elements() == shards * request.inputs[1].elements();
-    if (!fits || request.outputs[0].elements() != 1)
+    if (!fits || request.outputs[0].elements() != 1 || request.outputs[1].elements() != 1)
         return wrong(request, "state " + text(request.in(0)) + " and value " + text(request.in(1)) + " do not fit");
     return std::unique_ptr<Kernel>(std::make_unique<KeepState>(request));
 }
@@ -608,9 +748,12 @@ Made makeSumsOfShards(const Request &request)
 }
 
 constexpr KernelEntry kEntries[] = {
-    {"ProximalTanh", "fff", "f", makeProximalTanh}, {"ProximalCrossEntropy", "ffi", "f", makeProximalCrossEntropy},
-    {"OuterSums", "ff?", "ff?", makeOuterSums},     {"CholeskySolve", "fff?", "f", makeCholeskySolve},
-    {"KeepState", "ff", "f", makeKeepState},        {"ReadState", "f", "f", makeReadState},
+    {"ProximalTanh", "ffff?f?", "f", makeProximalTanh},
+    {"ProximalCrossEntropy", "ffi", "ff?", makeProximalCrossEntropy},
+    {"OuterSums", "ff?", "ff?", makeOuterSums},
+    {"CholeskySolve", "fff?f?", "f", makeCholeskySolve},
+    {"KeepState", "ff", "ff", makeKeepState},
+    {"ReadState", "f", "f", makeReadState},
     {"SumsOfShards", "ff", "f", makeSumsOfShards},
 };
 

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace planloom::device {
+
+/// Lines of sums that are made together.
+inline constexpr std::int64_t kOuterLines = 4;
+/// Numbers to whose multiple rows and lines of the functions below are padded.
+inline constexpr std::int64_t kOuterPadding = 8;
+
+constexpr std::int64_t outerStride(std::int64_t n) { return (n + kOuterPadding - 1) / kOuterPadding * kOuterPadding; }
+
+/// to[r][i] = factor * from[r][i], in double; lines of `to` are outerStride(n) long, with zeros behind n.
+void widenRows(const float *from, std::int64_t rows, std::int64_t n, double factor, double *to);
+
+/// Rows of doubles, one behind the other.
+struct OuterRows {
+    const double *data = nullptr;
+    std::int64_t stride = 0;
+};
+
+/// sums[l * right.stride + j] += left[r][l] right[r][j] for l < kOuterLines and j < columns (up to whole vectors more),
+/// over
+/// @p rows in their order: whatever a sum's neighbours are, it is the same to the bit.
+void addOuterProducts(std::int64_t rows, OuterRows left, OuterRows right, std::int64_t columns, double *sums);
+
+} // namespace planloom::device
