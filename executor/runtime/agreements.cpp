@@ -19,6 +19,17 @@ std::array<float, 2> inTwo(double value)
     return {high, static_cast<float>(value - static_cast<double>(high))};
 }
 
+std::size_t agreementPeriod(const RankParts &parts)
+{
+    for (const TaskId id : parts.own().tasks) {
+        const program::Task &task = parts.program.task(id);
+        const auto *agreement = task.as<program::Agreement>();
+        if (agreement != nullptr && agreement->subject == Subject::Step && task.cadence > 0)
+            return static_cast<std::size_t>(parts.program.cadences[static_cast<std::size_t>(task.cadence - 1)].period);
+    }
+    return 1;
+}
+
 } // namespace
 
 void Agreements::prepare(RankParts &parts, Averaging &averaging, const std::atomic<bool> *stop, double clipNorm)
@@ -27,6 +38,7 @@ void Agreements::prepare(RankParts &parts, Averaging &averaging, const std::atom
     m_averaging = &averaging;
     m_stop = stop;
     m_clipNorm = clipNorm;
+    m_period = agreementPeriod(parts);
 }
 
 Result<double> Agreements::takeLoss()
@@ -88,8 +100,11 @@ Result<comm::Request> Agreements::start(Subject subject, std::int64_t step)
 Result<comm::Request> Agreements::startSteps(std::size_t count)
 {
     const auto end = m_taken.begin() + static_cast<std::ptrdiff_t>(count);
-    m_step.assign(m_taken.begin(), end);
+    const std::int64_t first = m_nextStep - static_cast<std::int64_t>(m_taken.size());
+    m_at = static_cast<std::size_t>(first) % m_period;
     m_count = count;
+    m_step.assign(m_period, 0);
+    std::copy(m_taken.begin(), end, m_step.begin() + static_cast<std::ptrdiff_t>(m_at));
     if (m_averaging->any()) { // no two of these steps merge an average: a round has at least as many
         const auto last = m_distances.begin() + static_cast<std::ptrdiff_t>(count);
         const auto parts = inTwo(std::accumulate(m_distances.begin(), last, 0.0));
@@ -139,7 +154,7 @@ void Agreements::ended(Subject subject)
         return std::sqrt(std::max(0.0, static_cast<double>(high) + static_cast<double>(low)));
     };
     if (subject == Subject::Step && m_averaging->any())
-        m_consensusDistance = root(m_step[m_count], m_step[m_count + 1]);
+        m_consensusDistance = root(m_step[m_period], m_step[m_period + 1]);
     if (subject != Subject::GradientNorm)
         return;
     m_gradientNorm = root(m_norm[0], m_norm[1]);

@@ -20,6 +20,8 @@ public:
     /// down; 0: none are.
     void prepare(RankParts &parts, Averaging &averaging, const std::atomic<bool> *stop, double clipNorm);
 
+    /// Steps that ranks agree on together, from a multiple of them on.
+    [[nodiscard]] std::int64_t period() const { return static_cast<std::int64_t>(m_period); }
     /// Starts the sum over all ranks of this rank's value for @p subject: of the loss of @p step, with those of the
     /// steps before it that are not agreed on yet; those of later ones, which some ranks have left by now, wait. Error:
     /// Failed.
@@ -33,7 +35,7 @@ public:
     Status agreeNow();
 
     /// Of the steps of the last agreement, in order.
-    [[nodiscard]] std::span<const float> losses() const { return std::span(m_step).first(m_count); }
+    [[nodiscard]] std::span<const float> losses() const { return std::span(m_step).subspan(m_at, m_count); }
     /// run::StepMetrics::consensusDistance of the step of these that is behind a merge; 0: none is.
     [[nodiscard]] double consensusDistance() const { return m_consensusDistance; }
     [[nodiscard]] double loss() const { return static_cast<double>(losses().back()); }
@@ -54,10 +56,12 @@ private:
     Averaging *m_averaging = nullptr;
     const std::atomic<bool> *m_stop = nullptr;
     double m_clipNorm = 0;
-    /// Losses of steps; where parameters are averaged, the squared consensus distance in two floats; whether anyone
-    /// asks to stop.
+    std::size_t m_period = 1; ///< steps
+    /// Losses of m_period steps, each in the place of its step, as the place decides in which order ranks add it up;
+    /// where parameters are averaged, the squared consensus distance in two floats; whether anyone asks to stop.
     std::vector<float> m_step{0, 0};
-    std::size_t m_count = 1;         ///< losses in it
+    std::size_t m_at = 0;            ///< of the first loss in it that is of a step of this agreement
+    std::size_t m_count = 1;         ///< such losses
     std::int64_t m_nextStep = 0;     ///< the first one whose loss is not taken
     std::vector<float> m_taken;      ///< losses of steps before it that no agreement has begun on
     std::vector<double> m_distances; ///< squared consensus distances of the same, this rank's part

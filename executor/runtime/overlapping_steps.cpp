@@ -5,22 +5,6 @@
 #include <utility>
 
 namespace planloom::runtime {
-namespace {
-
-/// Steps that ranks agree on together.
-std::int64_t agreementPeriod(const RankParts &parts)
-{
-    for (const TaskId id : parts.own().tasks) {
-        const program::Task &task = parts.program.task(id);
-        const auto *agreement = task.as<program::Agreement>();
-        if (agreement != nullptr && agreement->subject == program::Agreement::Subject::Step && task.cadence > 0)
-            return parts.program.cadences[static_cast<std::size_t>(task.cadence - 1)].period;
-    }
-    return 1;
-}
-
-} // namespace
-
 OverlappingSteps::OverlappingSteps(RankParts &parts, RankCommunication &communication, TaskLoop &loop,
                                    const ExecutorOptions &options, AfterStep afterStep)
     : m_parts(parts),
@@ -28,7 +12,7 @@ OverlappingSteps::OverlappingSteps(RankParts &parts, RankCommunication &communic
       m_loop(loop),
       m_options(options),
       m_afterStep(std::move(afterStep)),
-      m_agreeEvery(agreementPeriod(parts))
+      m_agreeEvery(communication.agreements().period())
 {
 }
 

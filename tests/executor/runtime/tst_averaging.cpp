@@ -607,7 +607,7 @@ void TestAveraging::resumesInsideARound_data()
         QTest::addRow("after %d steps", at) << at << true << false;
     QTest::newRow("convex") << 5 << false << false;
     QTest::newRow("bfloat16") << 5 << true << true;
-    QTest::newRow("two machines") << 8 << true << false;
+    QTest::newRow("two machines") << 7 << true << false;
 }
 
 /// Rounds of 4 steps behind a warm-up of 2, merged after 2 steps: with every phase stored, to the last bit.
