@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/memory/walk.h"
 
+#include "engine/memory/replay.h"
 #include "engine/memory/walker.h"
 
 #include <algorithm>
@@ -49,44 +50,63 @@ namespace {
 
 using NameOf = std::function<std::string(std::int32_t)>;
 
+double secondsOf(const Course &course, const Stream & /*stream*/, const Limits & /*limits*/) { return course.seconds; }
+
+/// The fastest of the courses that it is offered, by @p Seconds; the first of equal ones, or the first error.
+class Fastest {
+public:
+    using Seconds = double (*)(const Course &, const Stream &, const Limits &);
+    Fastest(const Stream &stream, const Limits &limits, Seconds secondsOf)
+        : m_stream(stream),
+          m_limits(limits),
+          m_secondsOf(secondsOf)
+    {
+    }
+
+    void offer(Result<Course> course)
+    {
+        const double seconds = course ? m_secondsOf(*course, m_stream, m_limits) : 0;
+        if (m_best && (!course || (*m_best && seconds >= m_seconds)))
+            return;
+        m_best = std::move(course);
+        m_seconds = seconds;
+    }
+    [[nodiscard]] Result<Course> take() { return *std::move(m_best); }
+
+private:
+    const Stream &m_stream;
+    const Limits &m_limits;
+    Seconds m_secondsOf;
+    std::optional<Result<Course>> m_best;
+    double m_seconds = 0;
+};
+
 /// What leaves by plan makes room for less than it has bytes, as copies take time and what is made again takes room:
-/// the fastest course of several that free more and more.
+/// several courses that free more and more.
 template <class Choose>
-Result<Course> planned(const Stream &stream, const Limits &limits, const NameOf &nameOf, const Choose &choose)
+void offerPlanned(Fastest &fastest, const Stream &stream, const Limits &limits, const NameOf &nameOf,
+                  const Choose &choose)
 {
     const std::int64_t over = std::max<std::int64_t>(0, stream.peakBytes() - limits.budget);
-    Result<Course> best = Walker(stream, limits, nameOf).run();
+    fastest.offer(Walker(stream, limits, nameOf).run());
     for (const double more : {1.0, 1.1, 1.25, 1.5}) {
         const std::vector<Release> releases =
             choose(static_cast<std::int64_t>(std::ceil(static_cast<double>(over) * more)));
-        auto course = Walker(stream, limits, nameOf).run(releases);
-        if (course && (!best || course->seconds < best->seconds))
-            best = std::move(course);
+        fastest.offer(Walker(stream, limits, nameOf).run(releases));
     }
-    return best;
 }
 
-/// The fastest of knapsacks with dear and cheap copies.
-Result<Course> knapsack(const Stream &stream, const Limits &limits, const NameOf &nameOf)
+/// Knapsacks with dear and cheap copies.
+void offerKnapsacks(Fastest &fastest, const Stream &stream, const Limits &limits, const NameOf &nameOf)
 {
-    std::optional<Result<Course>> best;
-    for (const double traffic : {0.0, 0.25, 1.0}) {
-        auto course = planned(stream, limits, nameOf,
-                              [&](std::int64_t need) { return knapsackReleases(stream, limits, need, traffic); });
-        if (!best || (course && (!*best || course->seconds < (*best)->seconds)))
-            best = std::move(course);
-    }
-    return *std::move(best);
+    for (const double traffic : {0.0, 0.25, 1.0})
+        offerPlanned(fastest, stream, limits, nameOf,
+                     [&](std::int64_t need) { return knapsackReleases(stream, limits, need, traffic); });
 }
 
-/// Of knapsacks, and of what decides step by step. The first of equal ones.
-Result<Course> fastest(const Stream &stream, const Limits &limits, const NameOf &nameOf)
+/// What decides step by step.
+void offerFilters(Fastest &fastest, const Stream &stream, const Limits &limits, const NameOf &nameOf)
 {
-    std::optional<Result<Course>> best;
-    const auto offer = [&](Result<Course> course) {
-        if (!best || (course && (!*best || course->seconds < (*best)->seconds)))
-            best = std::move(course);
-    };
     for (const auto filter : {plan::MemoryFilter::Delta, plan::MemoryFilter::Local, plan::MemoryFilter::Dtr,
                               plan::MemoryFilter::MemoryPerSecond})
         for (const bool chain : {false, true}) {
@@ -96,10 +116,8 @@ Result<Course> fastest(const Stream &stream, const Limits &limits, const NameOf 
                 each.policy.director = plan::MemoryDirector::Chain;
             else if (chain)
                 continue;
-            offer(Walker(stream, each, nameOf).run());
+            fastest.offer(Walker(stream, each, nameOf).run());
         }
-    offer(knapsack(stream, limits, nameOf));
-    return *std::move(best);
 }
 
 } // namespace
@@ -107,13 +125,19 @@ Result<Course> fastest(const Stream &stream, const Limits &limits, const NameOf 
 Result<Course> walk(const Stream &stream, const Limits &limits,
                     const std::function<std::string(std::int32_t storage)> &nameOf)
 {
-    if (limits.policy.filter == plan::MemoryFilter::Capuchin)
-        return planned(stream, limits, nameOf,
-                       [&](std::int64_t need) { return capuchinReleases(stream, limits, need); });
-    if (limits.policy.filter == plan::MemoryFilter::Knapsack)
-        return knapsack(stream, limits, nameOf);
-    if (limits.policy.filter == plan::MemoryFilter::Ahead)
-        return fastest(stream, limits, nameOf);
+    const bool isAhead = limits.policy.filter == plan::MemoryFilter::Ahead;
+    Fastest fastest(stream, limits, isAhead && limits.policy.overlaps ? replaySeconds : secondsOf);
+    if (isAhead)
+        offerFilters(fastest, stream, limits, nameOf);
+    if (isAhead || limits.policy.filter == plan::MemoryFilter::Knapsack) {
+        offerKnapsacks(fastest, stream, limits, nameOf);
+        return fastest.take();
+    }
+    if (limits.policy.filter == plan::MemoryFilter::Capuchin) {
+        offerPlanned(fastest, stream, limits, nameOf,
+                     [&](std::int64_t need) { return capuchinReleases(stream, limits, need); });
+        return fastest.take();
+    }
     return Walker(stream, limits, nameOf).run();
 }
 

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <queue>
 #include <unordered_map>
 #include <vector>
@@ -34,7 +36,8 @@ struct HashOfState {
     }
 };
 
-/// A* with the seconds of the operators that are left as the bound. Storages leave when others need the room, so that
+/// A* with the seconds of the operators that are left as the bound, and of what brings back each storage that one of
+/// them reads. Storages leave when others need the room, so that
 /// a state is left by an operator, a copy, or a single storage that is dropped.
 class Search {
 public:
@@ -50,8 +53,11 @@ public:
                     m_bit[s] = std::uint32_t{1} << m_storages.size();
                 m_storages.push_back(static_cast<std::int32_t>(s));
             }
-        for (std::size_t o = stream.operators.size(); o-- > 0;)
+        m_wanted.resize(m_left.size(), 0);
+        for (std::size_t o = stream.operators.size(); o-- > 0;) {
             m_left[o] = m_left[o + 1] + stream.operators[o].seconds;
+            m_wanted[o] = m_wanted[o + 1] | maskOf(stream.operators[o].inputs);
+        }
     }
 
     Result<double> run()
@@ -99,13 +105,41 @@ private:
         return bytes;
     }
 
+    /// At least what is still to be done takes; infinity: it cannot be done. Each producer that has to run again, or
+    /// whose outputs have to come back, counts once.
+    [[nodiscard]] double leastLeft(const State &state) const
+    {
+        double seconds = m_left[static_cast<std::size_t>(state.next)];
+        const std::uint32_t missing = m_wanted[static_cast<std::size_t>(state.next)] & ~state.here;
+        std::int32_t counted = -1; // storages of a producer follow each other
+        for (std::size_t b = 0; b < m_storages.size(); ++b) {
+            const Storage &storage = m_stream.storages[static_cast<std::size_t>(m_storages[b])];
+            if ((missing >> b & 1U) == 0 || storage.producer >= state.next)
+                continue;
+            const bool again = storage.recomputable && m_limits.policy.director != plan::MemoryDirector::Swap;
+            double least = again ? m_stream.operators[static_cast<std::size_t>(storage.producer)].seconds
+                                 : std::numeric_limits<double>::infinity();
+            if ((state.host >> b & 1U) != 0)
+                least = std::min(least,
+                                 static_cast<double>(storage.bytes) / m_limits.bandwidthIn + m_limits.policy.latency);
+            if (least == std::numeric_limits<double>::infinity())
+                return least;
+            seconds += storage.producer == counted ? 0 : least;
+            counted = storage.producer;
+        }
+        return seconds;
+    }
+
     void offer(const State &state, double seconds)
     {
+        const double left = leastLeft(state);
+        if (left == std::numeric_limits<double>::infinity())
+            return;
         const auto [entry, isNew] = m_best.try_emplace(state, seconds);
         if (!isNew && entry->second <= seconds)
             return;
         entry->second = seconds;
-        m_open.push({seconds + m_left[static_cast<std::size_t>(state.next)], seconds, state});
+        m_open.push({seconds + left, seconds, state});
     }
 
     void expand(const Entry &entry)
@@ -154,6 +188,7 @@ private:
     std::vector<std::int32_t> m_storages; ///< that may leave, by bit
     std::vector<std::uint32_t> m_bit;     ///< per storage of the stream
     std::vector<double> m_left;           ///< seconds of the operators from here on
+    std::vector<std::uint32_t> m_wanted;  ///< that they read
     std::unordered_map<State, double, HashOfState> m_best;
     std::priority_queue<Entry> m_open;
 };
