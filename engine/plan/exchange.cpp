@@ -37,12 +37,6 @@ struct MergeRow {
 };
 constexpr MergeRow kMerges[] = {{Merge::Convex, "convex"}, {Merge::Corrected, "corrected"}};
 
-struct InsideRow {
-    Inside inside;
-    const char *name;
-};
-constexpr InsideRow kInsides[] = {{Inside::Replica, "replica"}, {Inside::Machine, "machine"}};
-
 template <class Number>
 Status read(std::string_view key, std::string_view text, Number &number)
 {

@@ -47,6 +47,15 @@ enum class Inside : std::uint8_t {
     Replica, ///< each for itself
     Machine, ///< those whose devices lie on the same machines, stage by stage
 };
+struct InsideRow {
+    Inside inside;
+    const char *name;  ///< in plans
+    const char *about; ///< one line
+};
+inline constexpr InsideRow kInsides[] = {
+    {Inside::Replica, "replica", "each replica takes local steps for itself"},
+    {Inside::Machine, "machine", "replicas on one machine sum up their gradients in every step"},
+};
 const char *name(Inside inside); ///< "replica", "machine"
 /// Error: BadInput that lists the names.
 Result<Inside> findInside(std::string_view name);

@@ -12,14 +12,14 @@ using namespace planloom::ui;
 
 namespace {
 
-/// A language model on four machines of one device, and its knobs.
+/// A language model on four devices, by default each on a machine of its own, and its knobs.
 struct Bench {
     StudioState state;
     std::unique_ptr<ExchangeTab> tab;
     QString message;
     bool ready = false;
 
-    Bench()
+    explicit Bench(const QString &cluster = QStringLiteral("preset:dapple-c"))
     {
         QObject::connect(&state, &StudioState::message, &state,
                          [this](MessageLevel, const QString &text) { message = text; });
@@ -27,7 +27,7 @@ struct Bench {
         tab->resize(420, 460);
         tab->show();
         state.loadModel(QStringLiteral("zoo:lstm-lm"));
-        state.loadCluster(QStringLiteral("preset:dapple-c"));
+        state.loadCluster(cluster);
         bool loaded = false;
         state.whenLoaded([&loaded] { loaded = true; });
         ready = QTest::qWaitFor([&] { return loaded && state.subject(); }, 30'000)
@@ -115,6 +115,26 @@ private Q_SLOTS:
         QCOMPARE(bench.exchange().averaging.localWeight, 0.5);
     }
 
+    /// Gradients are summed up inside the machines then, which takes time in every step.
+    void machinesAreReplicas()
+    {
+        Bench bench(QStringLiteral("preset:pipedream-4x4"));
+        QVERIFY(bench.ready);
+        QVERIFY(bench.state.editPlan(QStringLiteral("two machines"), [](plan::Plan &plan) {
+            plan.globalBatch = 64;
+            for (int d = 4; d < 8; ++d)
+                plan.stages[0].devices.push_back(DeviceId(d));
+        }));
+        bench.choose("exchange-kind", QStringLiteral("dasgd"));
+        const double alone = bench.seconds();
+        bench.choose("exchange-inside", QStringLiteral("machine"));
+        QCOMPARE(bench.exchange().averaging.inside, plan::Inside::Machine);
+        QVERIFY(bench.seconds() > alone);
+        bench.state.undoStack()->undo();
+        QCOMPARE(bench.knob<QComboBox>("exchange-inside")->currentText(), QStringLiteral("replica"));
+        QCOMPARE(bench.seconds(), alone);
+    }
+
     void tablesAndTheNetwork()
     {
         Bench bench;
@@ -147,6 +167,13 @@ private Q_SLOTS:
         bench.choose("exchange-kind", QStringLiteral("dasgd"));
         QVERIFY2(bench.message.contains("ZeRO"), qPrintable(bench.message));
         QCOMPARE(bench.knob<QComboBox>("exchange-kind")->currentText(), QStringLiteral("all-reduce"));
+        bench.state.undoStack()->undo();
+        bench.choose("exchange-kind", QStringLiteral("dasgd"));
+        bench.choose("exchange-inside", QStringLiteral("machine"));
+        QVERIFY2(bench.message.contains("same machines"), qPrintable(bench.message));
+        QCOMPARE(bench.knob<QComboBox>("exchange-inside")->currentText(), QStringLiteral("replica"));
+        bench.choose("exchange-kind", QStringLiteral("all-reduce"));
+        QVERIFY(bench.state.editPlan(QStringLiteral("ZeRO"), [](plan::Plan &plan) { plan.stages[0].zero = 1; }));
         bench.knob<QCheckBox>("exchange-across-steps")->setChecked(true);
         QVERIFY(!bench.exchange().acrossSteps && !bench.knob<QCheckBox>("exchange-across-steps")->isChecked());
     }

@@ -48,6 +48,7 @@ ExchangeTab::ExchangeTab(StudioState *state, QWidget *parent)
       m_localWeight(new QDoubleSpinBox(this)),
       m_merge(comboOf(this, QStringLiteral("exchange-merge"))),
       m_warmup(spinOf(this, QStringLiteral("exchange-warmup"), 0)),
+      m_inside(comboOf(this, QStringLiteral("exchange-inside"))),
       m_scheduling(comboOf(this, QStringLiteral("exchange-scheduling"))),
       m_network(comboOf(this, QStringLiteral("exchange-network")))
 {
@@ -68,6 +69,10 @@ void ExchangeTab::build()
         m_dense->addItem(QString::fromUtf8(plan::name(policy)), static_cast<int>(policy));
     for (const plan::Merge merge : {plan::Merge::Convex, plan::Merge::Corrected})
         m_merge->addItem(QString::fromUtf8(plan::name(merge)));
+    for (const plan::InsideRow &row : plan::kInsides) {
+        m_inside->addItem(QString::fromUtf8(row.name));
+        m_inside->setItemData(m_inside->count() - 1, QString::fromUtf8(row.about), Qt::ToolTipRole);
+    }
     for (const plan::ExchangeSchedulingRow &row : plan::kExchangeSchedulings)
         m_scheduling->addItem(QString::fromUtf8(row.name));
     m_network->addItem(tr("as it is"));
@@ -95,6 +100,8 @@ void ExchangeTab::build()
     add(tr("Local weight (ξ)"), m_localWeight, tr("How much local parameters count in a merge"));
     add(tr("Merge"), m_merge, tr("corrected keeps the steps made since the snapshot"));
     add(tr("Warm-up steps"), m_warmup, tr("Steps at the beginning that sum up gradients"));
+    add(tr("Together inside"), m_inside,
+        tr("Which replicas are one in local steps: machine sums up gradients inside each machine in every step"));
     add(tr("Scheduling"), m_scheduling,
         tr("Order of transfers: as they are ready, rows before sums, or prior rows before delayed ones"));
     add(tr("Network"), m_network, tr("Bandwidth of all links between devices, for a what-if; undo brings it back"));
@@ -139,6 +146,10 @@ void ExchangeTab::connectKnobs()
     connect(m_warmup, &QSpinBox::valueChanged, this, [this](int steps) {
         edit(tr("Warm-up of %n step(s)", nullptr, steps),
              [steps](plan::Plan &plan) { plan.exchange.averaging.warmupSteps = steps; });
+    });
+    connect(m_inside, &QComboBox::currentIndexChanged, this, [this](int index) {
+        edit(tr("Local steps together inside a %1").arg(m_inside->itemText(index)),
+             [index](plan::Plan &plan) { plan.exchange.averaging.inside = plan::kInsides[index].inside; });
     });
     connect(m_scheduling, &QComboBox::currentIndexChanged, this, [this](int index) {
         edit(tr("Scheduling %1").arg(m_scheduling->itemText(index)), [index](plan::Plan &plan) {
@@ -213,6 +224,7 @@ void ExchangeTab::refresh()
     m_localWeight->setValue(averaging.localWeight);
     m_merge->setCurrentIndex(averaging.merge == plan::Merge::Convex ? 0 : 1);
     m_warmup->setValue(static_cast<int>(averaging.warmupSteps));
+    m_inside->setCurrentIndex(static_cast<int>(averaging.inside));
     m_scheduling->setCurrentIndex(static_cast<int>(exchange.sparse.scheduling));
     const auto show = [this](QWidget *knob, bool shown) {
         knob->setVisible(shown);
@@ -221,7 +233,8 @@ void ExchangeTab::refresh()
     show(m_acrossSteps, !exchange.averages());
     show(m_dense, byRows);
     show(m_scheduling, byRows);
-    for (QWidget *knob : std::initializer_list<QWidget *>{m_localSteps, m_delay, m_localWeight, m_merge, m_warmup})
+    for (QWidget *knob :
+         std::initializer_list<QWidget *>{m_localSteps, m_delay, m_localWeight, m_merge, m_warmup, m_inside})
         show(knob, exchange.averages());
     refreshTables(*document);
     m_refreshing = false;

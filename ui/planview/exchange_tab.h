@@ -46,6 +46,7 @@ private:
     QDoubleSpinBox *m_localWeight;
     QComboBox *m_merge;
     QSpinBox *m_warmup;
+    QComboBox *m_inside;
     QComboBox *m_scheduling;
     QComboBox *m_network;
     std::vector<QWidget *> m_tables; ///< rows of the form, anew for each document
