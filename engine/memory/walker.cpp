@@ -458,6 +458,16 @@ Error Walker::noCandidate(std::int64_t bytes) const
         names += (i > 0 ? ", " : "") + (m_nameOf ? m_nameOf(held[i]) : fmt::format("storage {}", held[i])) + " ("
             + format(Bytes(storage(held[i]).bytes)) + ")";
     const bool inPieces = m_pool.used() + bytes <= m_limits.budget;
+    const bool hostIsFull = std::any_of(m_candidates.begin(), m_candidates.end(), [&](std::int32_t each) {
+        return mayLeave(each) && m_limits.policy.hostBytes > 0
+            && m_host.used() + hostBytes(each) > m_limits.policy.hostBytes;
+    });
+    if (hostIsFull)
+        return badInput(fmt::format("a memory budget of {} needs more room on the host than host_bytes allow: {} are "
+                                    "wanted on the device, and {} of {} on the host are taken; give more host_bytes, a "
+                                    "larger budget or smaller micro-batches",
+                                    format(Bytes(m_limits.budget)), format(Bytes(m_pool.used() + bytes)),
+                                    format(Bytes(m_host.used())), format(Bytes(m_limits.policy.hostBytes))));
     return badInput(fmt::format("a memory budget of {} cannot hold what one operator needs at once: {} are wanted{} "
                                 "and nothing more may leave{}{}{}; give a larger budget or smaller micro-batches",
                                 format(Bytes(m_limits.budget)), format(Bytes(m_pool.used() + bytes)),

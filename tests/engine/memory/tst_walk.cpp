@@ -553,6 +553,12 @@ void TestWalk::refusals()
     const auto capped = memory::walk(stream, memory::limitsOf(policy, stream, 1e6));
     QVERIFY(!capped);
     QVERIFY(capped.error().message.find("run again for more than 0.01 times") != std::string::npos);
+    policy.director = MemoryDirector::Swap;
+    policy.hostBytes = 600;
+    const auto hostFull = memory::walk(stream, memory::limitsOf(policy, stream, 1e6));
+    QVERIFY(!hostFull);
+    QVERIFY2(hostFull.error().message.find("give more host_bytes") != std::string::npos,
+             hostFull.error().message.c_str());
 }
 
 void TestWalk::pool()
