@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <ctime>
 #include <numeric>
 #include <set>
 
@@ -24,6 +26,22 @@ constexpr std::int64_t kFactor = 4;
 constexpr int kFewestRounds = 5;
 constexpr int kMostRounds = 200;
 constexpr int kTag = 1;
+constexpr double kLongestBeside = 0.1; ///< seconds of an all-reduce beside work
+constexpr double kTimesAsLong = 1.5;   ///< that the work takes on its own, at first
+constexpr int kRoundsBeside = 11;
+constexpr int kFewPieces = 64;
+constexpr int kMostPieces = 1 << 14;
+constexpr double kShares = 1.3; ///< as long as it computes takes a rank with less than a core
+
+double secondsFrom(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+/// That this thread has computed.
+double computedSeconds()
+{
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
 
 class Transport {
 public:
@@ -35,7 +53,7 @@ public:
         m_more.resize(m_data.size());
     }
 
-    Result<Curves> run()
+    Result<TransportFigures> run()
     {
         std::set<int> meshes;
         for (int members = 2; members < m_comm.size(); members *= 2)
@@ -55,7 +73,9 @@ public:
         }
         if (const Status status = m_comm.size() > 1 ? messages() : Status(); !status)
             return status.error();
-        return m_comm.rank() == 0 ? m_curves : Curves{};
+        if (const Status status = m_comm.size() > 1 ? besideWork() : Status(); !status)
+            return status.error();
+        return m_comm.rank() == 0 ? TransportFigures{std::move(m_curves), m_coreSecondsPerByte} : TransportFigures{};
     }
 
 private:
@@ -112,6 +132,103 @@ private:
         return {};
     }
 
+    /// An all-reduce beside work that takes some times as long on its own, and the work without it.
+    Status besideWork()
+    {
+        const std::vector<cost::CurvePoint> &curve =
+            m_curves[cost::curveName(Collective::AllReduce, static_cast<std::size_t>(m_comm.size()))];
+        double bytes = 0, alone = 0;
+        for (const cost::CurvePoint &point : curve)
+            if (bytes == 0 || point.seconds.value() <= kLongestBeside)
+                bytes = point.bytes, alone = point.seconds.value();
+        if (const Status status = sizePieces(); !status)
+            return status;
+        const Result<Work> few = work(kFewPieces, 0);
+        if (!few)
+            return few.error();
+        if (few->seconds < kShares * few->computed)
+            return {};
+        auto pieces = static_cast<int>(std::ceil(kFewPieces * std::max(1.0, kTimesAsLong * alone / few->seconds)));
+        std::vector<double> longer;
+        for (int round = 0; round < kRoundsBeside; ++round) {
+            const Result<Work> without = work(pieces, 0);
+            const Result<Work> with = without ? work(pieces, static_cast<std::int64_t>(bytes)) : without;
+            if (!with)
+                return with.error();
+            if (with->waited > 0 && pieces < kMostPieces) { // the work has to cover it
+                pieces *= 2;
+                longer.clear();
+                round = -1;
+                continue;
+            }
+            longer.push_back((with->seconds - without->seconds) * without->computed / without->seconds);
+        }
+        const std::int64_t sent = cost::collectiveBytesOf(Collective::AllReduce, static_cast<std::int64_t>(bytes),
+                                                          m_comm.size(), m_comm.rank());
+        m_coreSecondsPerByte = std::max(0.0, median(std::move(longer)) / static_cast<double>(sent));
+        return {};
+    }
+
+    struct Work {
+        double seconds = 0;  ///< until it is done, and the all-reduce
+        double computed = 0; ///< of these, by a rank
+        double waited = 0;   ///< of these, for the all-reduce alone
+    };
+    /// The most of any rank: @p pieces of work, between which an all-reduce of @p bytes goes on; 0: there is none.
+    Result<Work> work(int pieces, std::int64_t bytes)
+    {
+        if (const Status status = m_comm.barrier(kDeadline); !status)
+            return status.error();
+        const auto begin = Clock::now();
+        const double before = computedSeconds();
+        Result<comm::Request> sum = comm::Request{};
+        bool ended = bytes == 0;
+        if (!ended)
+            sum = start(Collective::AllReduce, m_comm.world(), bytes);
+        for (int piece = 0; piece < pieces && sum; ++piece) {
+            computePiece();
+            const Result<bool> tested = ended ? true : m_comm.test(*sum);
+            if (!tested)
+                return tested.error();
+            ended = *tested;
+        }
+        Work spent;
+        spent.computed = computedSeconds() - before;
+        const auto done = Clock::now();
+        if (!sum)
+            return sum.error();
+        if (const Status status = ended ? Status() : m_comm.wait(*sum, kDeadline, "an all-reduce beside work"); !status)
+            return status.error();
+        spent.seconds = secondsFrom(begin);
+        spent.waited = ended ? 0 : secondsFrom(done);
+        for (double *each : {&spent.seconds, &spent.computed, &spent.waited})
+            if (const Status status = slowest(*each); !status)
+                return status.error();
+        return spent;
+    }
+
+    /// Pieces of work as long as many an operator, the same on every rank.
+    Status sizePieces()
+    {
+        constexpr double kPiece = 1e-4;
+        for (double seconds = 0; seconds < kPiece; m_passes *= seconds < kPiece ? 2 : 1) {
+            const double before = computedSeconds();
+            computePiece();
+            seconds = computedSeconds() - before;
+        }
+        return slowest(m_passes);
+    }
+
+    /// Products in the first cache.
+    void computePiece()
+    {
+        constexpr std::size_t kFloats = 1024;
+        const std::size_t count = std::min(kFloats, m_more.size());
+        for (double pass = 0; pass < m_passes; ++pass)
+            for (std::size_t i = 0; i < count; ++i)
+                m_more[i] = m_more[i] * 0.999F + 1e-3F;
+    }
+
     /// Medians over rounds that all ranks begin together; how many is agreed on after the first.
     template <class Once>
     Status measure(const std::string &curve, std::int64_t bytes, const Once &once, double share)
@@ -124,7 +241,7 @@ private:
             const auto begin = Clock::now();
             if (const Status status = once(); !status)
                 return status;
-            double spent = std::chrono::duration<double>(Clock::now() - begin).count();
+            double spent = secondsFrom(begin);
             if (const Status status = slowest(spent); !status)
                 return status;
             if (round > 0) // the first one is for setup
@@ -153,28 +270,38 @@ private:
     std::vector<float> m_data;
     std::vector<float> m_more;
     Curves m_curves;
+    double m_passes = 1; ///< of a piece of work
+    double m_coreSecondsPerByte = 0;
 };
 
 } // namespace
 
-Result<Curves> measureTransport(comm::Communicator &communicator, const TransportOptions &options)
+Result<TransportFigures> measureTransport(comm::Communicator &communicator, const TransportOptions &options)
 {
     return Transport(communicator, options).run();
 }
 
-std::string curvesText(const Curves &curves)
+std::string transportText(const TransportFigures &figures)
 {
     cost::Profile profile;
-    profile.curves = curves;
+    addTransport(profile, figures);
     return cost::toJson(profile);
 }
 
-Result<Curves> curvesFromText(const std::string &text)
+Result<TransportFigures> transportFromText(const std::string &text)
 {
     auto profile = cost::profileFromJson(text);
     if (!profile)
         return profile.error();
-    return std::move(profile->curves);
+    const auto perByte = profile->extra.find(cost::kCoreSecondsPerByte);
+    return TransportFigures{std::move(profile->curves), perByte != profile->extra.end() ? perByte->second : 0};
+}
+
+void addTransport(cost::Profile &profile, TransportFigures figures)
+{
+    profile.curves = std::move(figures.curves);
+    if (figures.coreSecondsPerByte > 0)
+        profile.extra[cost::kCoreSecondsPerByte] = figures.coreSecondsPerByte;
 }
 
 Status measureTransportAsRank(const std::string &file)
@@ -184,11 +311,11 @@ Status measureTransportAsRank(const std::string &file)
         return communicator.error();
     runtime::pinToShare((*communicator)->localRank(), (*communicator)->localSize());
     Status status;
-    const auto curves = measureTransport(**communicator);
-    if (!curves)
-        status = curves.error();
+    const auto figures = measureTransport(**communicator);
+    if (!figures)
+        status = figures.error();
     else if ((*communicator)->rank() == 0)
-        status = writeFileAtomically(file, curvesText(*curves));
+        status = writeFileAtomically(file, transportText(*figures));
     if (status)
         status = (*communicator)->barrier(kDeadline);
     if (!status)

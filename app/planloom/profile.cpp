@@ -121,7 +121,7 @@ Status runRanks(int ranks, const std::string &file, Progress &progress)
 }
 
 /// Times of messages and collectives among as many ranks as the profile is for, between real processes.
-Result<profiler::Curves> measureCurves(int ranks, Progress &progress)
+Result<profiler::TransportFigures> measureBetweenRanks(int ranks, Progress &progress)
 {
     progress.report(1, "measuring messages and collectives");
     const std::string file =
@@ -132,7 +132,7 @@ Result<profiler::Curves> measureCurves(int ranks, Progress &progress)
     std::filesystem::remove(file, ignored);
     if (!text)
         return text.error();
-    return profiler::curvesFromText(*text);
+    return profiler::transportFromText(*text);
 }
 
 Result<std::map<std::string, cost::TableRows>> countRows(const Task &task)
@@ -184,10 +184,10 @@ Result<cost::Profile> measure(const Task &task, Progress &progress)
         profile->tables = *std::move(tables);
     }
     if (task.how.ranks > 1 && task.how.device == kProcessors) {
-        auto curves = measureCurves(task.how.ranks, progress);
-        if (!curves)
-            return curves.error();
-        profile->curves = std::move(*curves);
+        auto figures = measureBetweenRanks(task.how.ranks, progress);
+        if (!figures)
+            return figures.error();
+        profiler::addTransport(*profile, *std::move(figures));
     }
     return profile;
 }

@@ -16,9 +16,8 @@ Seconds busiestCore(const Program &program)
 {
     std::map<std::int32_t, Seconds> work;
     for (const Task &task : program.tasks)
-        if (const std::int32_t core = program.ranks[task.rank.index()].core;
-            core >= 0 && task.lane == Lane::Compute && !task.group.valid())
-            work[core] += task.duration * program.shareOfSteps(task);
+        if (const std::int32_t core = program.ranks[task.rank.index()].core; core >= 0)
+            work[core] += program.coreSeconds(task) * program.shareOfSteps(task);
     Seconds most;
     for (const auto &[core, seconds] : work)
         most = std::max(most, seconds);

@@ -88,6 +88,17 @@ std::vector<Rank> joinRanks(Ranks ranks, Instances instances, std::vector<Arena>
     return made;
 }
 
+/// Program::coreSecondsPerByte: the most of any rank that shares a core.
+double coreSecondsPerByte(const Source &source, const std::vector<Rank> &ranks)
+{
+    double most = 0;
+    for (const Rank &rank : ranks)
+        if (rank.core >= 0)
+            most = std::max(most,
+                            source.subject.costs->coreSecondsPerByte(source.subject.cluster->device(rank.device).type));
+    return most;
+}
+
 std::vector<Task> joinTasks(std::vector<Task> tasks, const TaskOrder &order, const TaskGroups &groups)
 {
     for (std::size_t t = 0; t < tasks.size(); ++t)
@@ -147,6 +158,7 @@ Result<Program> compileWith(const Source &source, const Options &options, bool r
     program.places = std::move(places);
     program.sampled = sampledRolesOf(source);
     program.server = *std::move(server);
+    program.coreSecondsPerByte = coreSecondsPerByte(source, program.ranks);
     if (plan.admm) {
         program.ridge = plan.admm->ridge;
         program.shards = plan.admm->shards;

@@ -64,6 +64,8 @@ struct Profile {
 /// "all-reduce/4": among 4 ranks of one machine. "message": from one rank to another.
 std::string curveName(Collective kind, std::size_t members);
 inline constexpr const char *kMessageCurve = "message";
+/// In Profile::extra: what a collective takes of a core for each byte that a rank sends in it.
+inline constexpr const char *kCoreSecondsPerByte = "communication_core_seconds_per_byte";
 
 std::string toJson(const Profile &profile); ///< `planloom.profile/1`, resources/docs/formats/profile.md
 Result<Profile> profileFromJson(std::string_view text);
@@ -116,6 +118,9 @@ public:
     /// Factor of the profile's times on type index @p type; 0 where they do not hold, or there is no
     /// profile.
     [[nodiscard]] double profileScaleOf(std::size_t type) const;
+    /// What a collective takes of a core for each byte that a rank on a device of type @p type sends: profile's
+    /// communication_core_seconds_per_byte, else 0.
+    [[nodiscard]] double coreSecondsPerByte(std::size_t type) const;
     /// A rank's overhead per task: profile's task_overhead_seconds, else 0.
     [[nodiscard]] Seconds taskOverhead(std::size_t type) const;
 

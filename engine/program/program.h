@@ -306,6 +306,9 @@ struct Program {
     std::optional<SampledRoles> sampled;   ///< who brings the samples, where these are not read by each rank itself
     std::optional<ParameterServer> server; ///< that ranks exchange sums with; its process follows theirs
     std::int64_t shards = 1; ///< of the samples, of which a step trains on one with what it has kept (ADMM)
+    /// Of the core that a rank shares with others: what a collective takes of it for each byte that the rank sends in
+    /// it; 0: nothing that is known.
+    double coreSecondsPerByte = 0;
     double ridge = 0;        ///< of training by ADMM: half of it times the squared weights is added to the summed loss
     std::int64_t microBatches = 0;
     std::int64_t globalBatch = 0;
@@ -340,6 +343,13 @@ struct Program {
             return 1;
         const Cadence &cadence = cadences[static_cast<std::size_t>(task.cadence - 1)];
         return cadence.last < Cadence::kEndless ? 0 : 1.0 / cadence.period;
+    }
+    /// Seconds of its rank's core that @p task takes, where ranks share cores.
+    [[nodiscard]] Seconds coreSeconds(const Task &task) const
+    {
+        if (task.lane == Lane::Compute)
+            return task.group.valid() ? Seconds(0) : task.duration;
+        return coreSecondsPerByte > 0 ? Seconds(coreSecondsPerByte * static_cast<double>(task.bytes())) : Seconds(0);
     }
     [[nodiscard]] std::span<const Dependency> dependenciesOf(const Task &task) const
     {

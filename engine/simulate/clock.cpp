@@ -181,9 +181,8 @@ void CostClock::start(const dispatch::Dispatcher &dispatcher, Unit unit, double 
         seconds = std::max(seconds, m_seconds[task.index()]);
     if (m_listener)
         tell(dispatcher, unit, now, false);
-    if (m_cores.any())
-        if (const std::int32_t core = m_cores.coreOf(m_program.task(dispatcher.members(unit).front())); core >= 0)
-            return m_cores.start(core, unit, seconds, now);
+    if (m_cores.any() && m_cores.start(unit, dispatcher.members(unit), seconds, now))
+        return;
     m_events.push_back({now + seconds, unit});
     std::push_heap(m_events.begin(), m_events.end(), kLater);
 }

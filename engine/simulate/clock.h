@@ -25,8 +25,8 @@ public:
 
 /// The event loop over a Program: starts the tasks that the dispatcher hands out, a group when all its members are
 /// ready and their lanes are free, and ends it when its duration is over; ranks that share a processor core
-/// (program::Rank::core) compute the slower for it. Everything that ends at one moment has ended before anything starts
-/// at that moment. One run per object.
+/// (program::Rank::core) compute and communicate the slower for it. Everything that ends at one moment has ended before
+/// anything starts at that moment. One run per object.
 class CostClock {
 public:
     explicit CostClock(const program::Program &program) : m_program(program), m_cores(program) {}

@@ -123,8 +123,10 @@ void warn(PlanReport &report)
     const bool longEnough = static_cast<double>(averaging.delay) * estimate.at("averaging_step_seconds")
         >= kAll * estimate.at("averaging_exchange_seconds");
     report.notes.push_back(fmt::format("{:.0f} % of the average is hidden; {}", 100 * hidden,
-                                       longEnough ? "collectives inside of the replicas wait behind it"
-                                                  : "delay=auto finds a delay that is as long as the average"));
+                                       longEnough
+                                           ? "collectives inside of the replicas wait behind it, or it takes time "
+                                             "of cores that ranks share"
+                                           : "delay=auto finds a delay that is as long as the average"));
 }
 
 /// Alternatives with the exchange of the chosen plan, fastest first.

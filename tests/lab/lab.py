@@ -12,17 +12,21 @@ def bits(rate):
 
 class Lab:
     """`hosts` ranks at `rate`. The cluster is one machine whose devices share this one's cores, each on a port of the network: hosts that
-    are namespaces do not know that they share them."""
+    are namespaces do not know that they share them. With `per_host` ranks on each host it is as many machines as hosts, which share memory
+    inside and have an equal part of the cores each."""
 
-    def __init__(self, planloom, hosts, rate, folder, burst=None):
-        self.planloom, self.hosts, self.rate, self.folder = planloom, hosts, rate, folder
-        self.curves, self.burst = None, burst
+    def __init__(self, planloom, hosts, rate, folder, burst=None, per_host=1):
+        self.planloom, self.hosts, self.rate, self.folder, self.per_host = planloom, hosts, rate, folder, per_host
+        self.network, self.burst = None, burst
         # TCP over Ethernet keeps 1448 of 1538 bytes on the wire; the limit counts 1514 of them.
         bandwidth = bits(rate) / 8 * 1448 / 1514
         self.cluster = self.file("lab.yaml")
         with open(self.cluster, "w") as out:
-            out.write(f"name: lab\nnodes:\n  devices_per_node: {hosts}\n  cores: {os.cpu_count()}\n  device: CPU\n"
-                      f"  intra: {{bandwidth: {bandwidth:.0f}, latency: 50 us, kind: network}}\n"
+            network = f"{{bandwidth: {bandwidth:.0f}, latency: 50 us, kind: network}}"
+            one = f"  devices_per_node: {hosts}\n  cores: {os.cpu_count()}\n  intra: {network}\n"
+            several = (f"  count: {hosts}\n  devices_per_node: {per_host}\n  cores: {max(1, os.cpu_count() // hosts)}\n"
+                       f"  intra: {{bandwidth: 5 GB/s, latency: 10 us}}\n  inter: {network}\n")
+            out.write(f"name: lab\nnodes:\n  device: CPU\n{one if per_host == 1 else several}"
                       "types:\n  - name: CPU\n    peak_flops: {float32: 50 GFLOP/s}\n    memory: 4 GiB\n    memory_bandwidth: 10 GB/s\n")
 
     def file(self, name):
@@ -39,14 +43,17 @@ class Lab:
         return done.stdout
 
     def profile(self, plan, name="profile.json"):
-        """Operators as this machine runs those of `plan`, with messages and collectives as the shaped network carries them, which are measured once."""
+        """Operators as this machine runs those of `plan`, with messages and collectives as the shaped network carries them, which are measured once;
+        where hosts have several ranks, as their memory does."""
         path = self.file(name)
-        self.run([self.planloom, "profile", "--plan", plan, "--threads", "1", "-o", path, "--quiet"], shaped=self.curves is None)
+        self.run([self.planloom, "profile", "--plan", plan, "--threads", "1", "-o", path, "--quiet"],
+                 shaped=self.network is None and self.per_host == 1)
         with open(path) as text:
             profile = json.load(text)
-        if self.curves is None:
-            self.curves = profile["curves"]
-        profile["curves"] = self.curves
+        key = "communication_core_seconds_per_byte"
+        if self.network is None:
+            self.network = profile["curves"], profile["extra"].get(key, 0)
+        profile["curves"], profile["extra"][key] = self.network
         profile["extra"].pop("allreduce_bytes_per_second", None)
         with open(path, "w") as out:
             json.dump(profile, out)

@@ -15,14 +15,14 @@ class TestTransport : public QObject {
 
 private slots:
     void measuresEveryMesh();
-    void curvesTravelAsText();
+    void figuresTravelAsText();
 };
 
 void TestTransport::measuresEveryMesh()
 {
     constexpr int kRanks = 3;
     comm::LocalGroup group(kRanks);
-    std::vector<Curves> curves(kRanks);
+    std::vector<TransportFigures> figures(kRanks);
     std::vector<std::string> problems(kRanks);
     {
         std::vector<std::jthread> threads;
@@ -31,7 +31,7 @@ void TestTransport::measuresEveryMesh()
                 const auto end = group.end(rank);
                 auto measured = measureTransport(*end, {4096, 1e-4});
                 if (measured)
-                    curves[static_cast<std::size_t>(rank)] = std::move(*measured);
+                    figures[static_cast<std::size_t>(rank)] = std::move(*measured);
                 else
                     problems[static_cast<std::size_t>(rank)] = measured.error().text();
             });
@@ -39,26 +39,30 @@ void TestTransport::measuresEveryMesh()
     }
     for (const std::string &problem : problems)
         QCOMPARE(problem, std::string());
-    QVERIFY(curves[1].empty() && curves[2].empty());
+    QVERIFY(figures[1].curves.empty() && figures[2].curves.empty());
+    const Curves &curves = figures[0].curves;
     for (const char *name : {"all-reduce/2", "all-reduce/3", "reduce-scatter/2", "all-gather/3", "all-to-all/2",
                              "broadcast/3", "message"}) {
-        QVERIFY2(curves[0].contains(name), name);
-        const auto &points = curves[0].at(name);
+        QVERIFY2(curves.contains(name), name);
+        const auto &points = curves.at(name);
         QCOMPARE(points[0].bytes, 64.0);
         QCOMPARE(points[1].bytes, 256.0);
         for (const cost::CurvePoint &point : points)
             QVERIFY(point.seconds.value() > 0);
     }
-    QCOMPARE(curves[0].size(), std::size_t{11}); // five collectives over 2 and 3 ranks, and messages
+    QCOMPARE(curves.size(), std::size_t{11}); // five collectives over 2 and 3 ranks, and messages
 }
 
-void TestTransport::curvesTravelAsText()
+void TestTransport::figuresTravelAsText()
 {
     const Curves curves{{"message", {{64, Seconds(1e-6)}, {512, Seconds(2e-6)}}}};
-    const auto back = curvesFromText(curvesText(curves));
-    QVERIFY(back.ok());
-    QCOMPARE(back->at("message")[1].seconds.value(), 2e-6);
-    QVERIFY(!curvesFromText("{").ok());
+    for (const double perByte : {0.0, 3e-9}) {
+        const auto back = transportFromText(transportText({curves, perByte}));
+        QVERIFY(back.ok());
+        QCOMPARE(back->curves.at("message")[1].seconds.value(), 2e-6);
+        QCOMPARE(back->coreSecondsPerByte, perByte);
+    }
+    QVERIFY(!transportFromText("{").ok());
 }
 
 QTEST_GUILESS_MAIN(TestTransport)

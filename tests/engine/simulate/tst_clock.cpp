@@ -108,6 +108,41 @@ private slots:
         QCOMPARE(times.of(b), "0..5");
     }
 
+    /// A collective that needs a part of the core is given it, up to an even share: two ranks that compute beside it
+    /// have what it leaves. In all the core works for as long as all of them need it.
+    void collectivesTakeTimeOfACore()
+    {
+        struct Expected {
+            std::int64_t bytes; // a rank sends in the collective of 4 seconds, at a second of the core each
+            double computing;
+            const char *collective;
+            const char *computed;
+        };
+        // Needs of 1/4 leave 1/4 to each that computes, and needs of 1/2 are more than an even share: the collective
+        // goes on at half its speed until nothing computes any more.
+        for (const auto &[bytes, computing, collective, computed] :
+             {Expected{1, 6, "0..4", "0..14"}, {2, 1, "0..6", "0..4"}, {0, 1, "0..4", "0..2"}}) {
+            HandMade hand(3);
+            std::vector<TaskId> members, passes;
+            for (int rank = 0; rank < 3; ++rank) {
+                program::Exchange sum;
+                sum.bytes = bytes;
+                members.push_back(hand.add(rank, Lane::Collective, sum, 4));
+                passes.push_back(hand.add(rank, Lane::Compute, Kind::Forward, computing));
+                hand.next(passes.back());
+            }
+            hand.group(members);
+            program::Program program = hand.made();
+            program.ranks[0].core = program.ranks[1].core = 0; // the third has one for itself
+            program.coreSecondsPerByte = 1;
+            const Times times = timesOf(program);
+            QCOMPARE(times.of(members.front()), QString(collective));
+            QCOMPARE(times.of(passes[0]), QString(computed));
+            QCOMPARE(times.of(passes[1]), QString(computed));
+            QCOMPARE(times.of(passes[2]), computing == 6 ? QString("0..6") : QString("0..1"));
+        }
+    }
+
     /// The longer waiting task goes first, wherever its rank lists it.
     void firstReadyFirst()
     {
