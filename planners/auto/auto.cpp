@@ -3,6 +3,7 @@
 
 #include "engine/base/log.h"
 #include "planners/common/micro_batch.h"
+#include "planners/common/unlimited_memory.h"
 #include "planners/auto/cuts.h"
 #include "planners/auto/edits.h"
 #include "planners/auto/enumerate.h"
@@ -425,6 +426,8 @@ private:
             if (m_simulations.best() != nullptr && hasPolicies(m_simulations.best()->plan))
                 break;
         }
+        if (m_simulations.best() == nullptr && !m_progress.stopped())
+            limitSimplest();
         bool better = true;
         while (better && !m_progress.stopped() && m_simulations.best() != nullptr
                && hasPolicies(m_simulations.best()->plan)) {
@@ -435,6 +438,30 @@ private:
                                        "auto", m_progress)
                 || better;
         }
+    }
+
+    /// Memory policies on the answers of the simplest planners, searched as if devices held every plan: estimates leave
+    /// out cuts that are far too full, and a policy may make room in them all the same.
+    void limitSimplest()
+    {
+        const Result<Problem> unlimited = withoutMemoryLimit(m_problem);
+        std::vector<plan::Plan> plans;
+        for (const Planner *seed : m_seeds) {
+            if (!unlimited || (seed->name() != "gpipe" && seed->name() != "data-parallel"))
+                continue;
+            Portion portion(m_progress, 1, 1);
+            auto found = seed->plan(*unlimited, {}, portion);
+            if (!found)
+                continue;
+            found->alternatives.clear();
+            const auto real = onDevicesOf(m_problem, *std::move(found));
+            if (!real)
+                continue;
+            for (plan::Plan &plan :
+                 withPolicies({real->plan, real->predicted, seed->name(), 0}, m_problem, Policies::All))
+                plans.push_back(std::move(plan));
+        }
+        m_simulations.run(std::move(plans), "auto", m_progress);
     }
 
     /// Plans without policies that do not fit and would be faster than the best: the first in @p order of those that a

@@ -44,7 +44,7 @@ bool fitAnew(plan::Plan &plan, const Problem &problem)
 
 } // namespace
 
-std::vector<plan::Plan> withPolicies(const Simulated &start, const Problem &problem)
+std::vector<plan::Plan> withPolicies(const Simulated &start, const Problem &problem, Policies policies)
 {
     std::vector<std::size_t> stages;
     std::vector<std::size_t> full;
@@ -57,7 +57,7 @@ std::vector<plan::Plan> withPolicies(const Simulated &start, const Problem &prob
     std::vector<plan::Plan> all;
     if (stages.empty() || graph::isLayerProfile(*problem.subject.graph))
         return all;
-    for (std::size_t p = 0; p < kQuick; ++p) {
+    for (std::size_t p = 0; p < (policies == Policies::All ? std::size(kPolicies) : kQuick); ++p) {
         plan::Plan limited = start.plan;
         for (const std::size_t s : stages) {
             limited.stages[s].recompute = plan::Recompute::None;

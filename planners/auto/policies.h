@@ -7,11 +7,15 @@
 
 namespace planloom::planners::automatic {
 
+/// Which policies plans are made with: those that the search begins with, or all that it knows.
+enum class Policies : std::uint8_t { First, All };
+
 /// Plans like that of @p start whose stages that recompute, or do not fit, have a memory policy in place of
-/// recomputation, with budgets of what their devices have left (plan::Memory); one for each policy that the search
-/// begins with. Where a stage does not fit, also with the optimizer's state on the host. Empty where no stage
-/// recomputes or overflows, or operators are not known.
-std::vector<plan::Plan> withPolicies(const Simulated &start, const Problem &problem);
+/// recomputation, with budgets of what their devices have left (plan::Memory); one for each of @p policies. Where a
+/// stage does not fit, also with the optimizer's state on the host. Empty where no stage recomputes or overflows, or
+/// operators are not known.
+std::vector<plan::Plan> withPolicies(const Simulated &start, const Problem &problem,
+                                     Policies policies = Policies::First);
 
 /// Plans that differ from @p plan, which has policies, in those of one stage: another filter and director, or none, or
 /// the optimizer's state elsewhere.
