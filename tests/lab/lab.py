@@ -34,6 +34,7 @@ class Lab:
 
     def run(self, arguments, shaped=False):
         network = [SHAPED, "--hosts", str(self.hosts), "--rate", self.rate] + (["--burst", str(self.burst)] if self.burst else [])
+        network += ["--fair"] if self.per_host > 1 else []  # the ranks of a host share memory then
         command = (network if shaped else []) + arguments
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode == 77:
