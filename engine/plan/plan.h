@@ -28,8 +28,8 @@ namespace planloom::plan {
 
 /// Order of forward and backward passes on each stage.
 enum class ScheduleKind : std::uint8_t {
-    GPipe,           ///< all forwards, then all backwards
-    OneF1B,          ///< 1f1b: stage i of S warms up with S - i forwards, then alternates
+    GPipe,           ///< all forwards, then all backwards; K_i = min(D, micro-batches) where `warmup` caps them
+    OneF1B,          ///< 1f1b: stage i of S warms up with K_i = min(S - i, D) forwards, then alternates
     DappleA,         ///< DAPPLE §5.3 policy A: K_i = min(S - i, D)
     DappleB,         ///< DAPPLE §5.3 policy B: K_i = min(2(S - i) - 1, D)
     Interleaved1F1B, ///< several stages a device, taken in turn (Narayanan et al., 2021, §2.2)

@@ -56,8 +56,8 @@ struct OptionInfo {
     std::string key;
     std::string fallback;
     std::string about;
-    std::string relaxed = {}; ///< the value with which most plans fit, where that is another than may be set; empty: no
-                              ///< value makes more fit
+    std::string relaxed = {}; ///< the value with which most plans fit, which a planner that finds none tries
+                              ///< (common/remedy.h); empty: no value makes more fit
 };
 
 /// A planner is a function from a problem to a plan: no clock, file or global in it, deterministic for equal input.

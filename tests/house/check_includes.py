@@ -195,6 +195,14 @@ def licence_of(path):
     return "GPL-3.0-or-later" if path.startswith(("ui/", "app/studio/", "tests/ui/")) else "Apache-2.0"
 
 
+def unlisted_folder(path):
+    """The folder of a source file on a floor of the house that the table does not list, or None: none of its edges would be checked."""
+    parts = path.split("/")
+    floors = {folder.split("/")[0] for folder in FLOORS}
+    folder = "/".join(parts[:2])
+    return folder if len(parts) > 2 and parts[0] in floors and folder not in FLOORS else None
+
+
 def check_edge(path, included):
     """What is wrong with @p path including @p included (as written), or None."""
     here = folder_of(path)
@@ -242,6 +250,8 @@ def check_text(path, text):
         return findings
     if Path(path).suffix == ".h" and "#pragma once" not in text:
         findings.append((1, "a header starts with #pragma once"))
+    if folder := unlisted_folder(path):
+        findings.append((1, f"{folder} is not in the table of floors (FLOORS; PLANNERS or VIEWS for a new planner or view)"))
     for number, line in enumerate(lines, 1):
         match = INCLUDE.match(line)
         if not match:
@@ -341,6 +351,10 @@ CASES = [
     ("app/studio/main.cpp", APACHE, "lack 'SPDX-License-Identifier: GPL-3.0-or-later'"),
     ("packaging/tool", "#!/bin/sh\necho\n", "lack 'SPDX-License-Identifier: Apache-2.0'"),
     ("packaging/tool", "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n", ""),
+    ("ui/new/a.cpp", GPL, "ui/new is not in the table of floors"),
+    ("planners/new/a.cpp", APACHE + '#include "planners/spp/a.h"\n', "planners/new is not in the table of floors"),
+    ("engine/new/a.cpp", APACHE, "engine/new is not in the table of floors"),
+    ("planners/registry.cpp", APACHE + '#include "planners/spp/a.h"\n', ""),
     ("engine/plan/a.cpp", APACHE + '#include "../graph/graph.h"\n', "start at the root"),
 ]
 

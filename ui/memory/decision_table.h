@@ -15,7 +15,7 @@ namespace planloom::ui {
 TableData decisionTable(const std::shared_ptr<const MemoryMoves> &moves,
                         const std::shared_ptr<const cluster::Cluster> &cluster);
 
-/// "12 decisions: 8 to the host (1.2 GiB), 4 made again; ...": of all devices.
+/// "12 decisions: 8 to the host (1.2 GiB), 4 to recompute": of all devices.
 QString decisionText(const MemoryMoves &moves);
 
 } // namespace planloom::ui

@@ -36,7 +36,7 @@ Text timeline(const plan::Document &, const simulate::Simulation *simulation)
 struct Maker {
     const char *suffix;
     const char *title;
-    bool program; ///< that reads it
+    bool program; ///< another framework reads the file
     Make make;
 };
 

@@ -10,21 +10,23 @@ namespace planloom::cuda {
 
 namespace {
 
-/// The operator's attributes, with ONNX's defaults.
+/// The attributes of a function of one tensor and of its gradient, with ONNX's defaults; 0 of types that are not named.
 std::pair<float, float> attributesOf(const graph::Op &op)
 {
-    const std::string_view type = op.type;
+    const auto isOf = [type = std::string_view(op.type)](std::string_view function) {
+        return type.starts_with(function) && (type.size() == function.size() || type.substr(function.size()) == "Grad");
+    };
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     const auto pair = [&](const char *a, double defaultA, const char *b, double defaultB) {
         return std::pair(static_cast<float>(op.number(a, defaultA)), static_cast<float>(op.number(b, defaultB)));
     };
-    if (type.starts_with("LeakyRelu"))
+    if (isOf("LeakyRelu"))
         return pair("alpha", 0.01, "", 0);
-    if (type.starts_with("Elu"))
+    if (isOf("Elu"))
         return pair("alpha", 1.0, "", 0);
-    if (type.starts_with("HardSigmoid"))
+    if (isOf("HardSigmoid"))
         return pair("alpha", 0.2, "beta", 0.5);
-    if (type.starts_with("Clip"))
+    if (isOf("Clip"))
         return pair("min", -kInfinity, "max", kInfinity);
     return {0.0F, 0.0F};
 }
