@@ -16,6 +16,7 @@
 
 namespace planloom::profiler {
 
+/// What is measured, and for how long.
 struct ProfileOptions {
     std::string device = "cpu"; ///< or "cuda:N", where a rank has a GPU to itself
     std::string deviceType;     ///< of the profile, on a GPU; empty: its family, or the driver's name of it

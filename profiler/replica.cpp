@@ -158,9 +158,10 @@ void Replica::chooseTasks(const program::Program &program, const program::Rank &
 std::int64_t Replica::updated() const
 {
     std::int64_t count = 0;
-    for (const program::Held &held : m_bodyMade->held)
-        count +=
-            held.kind == program::Held::Kind::Parameter && held.gradient >= 0 && !held.served ? held.updateCount : 0;
+    for (const program::PersistentTensor &held : m_bodyMade->persistent)
+        count += held.kind == program::PersistentTensor::Kind::Parameter && held.gradient >= 0 && !held.served
+            ? held.updateCount
+            : 0;
     return count;
 }
 

@@ -12,7 +12,7 @@ namespace {
 StageId stageWith(const program::Program &program, const std::string &table)
 {
     for (const program::Body &body : program.bodies)
-        for (const program::Held &held : body.held)
+        for (const program::PersistentTensor &held : body.persistent)
             if (held.name == table)
                 return body.stage;
     return {};

@@ -12,12 +12,14 @@ namespace planloom::profiler {
 
 using Curves = std::map<std::string, std::vector<cost::CurvePoint>>;
 
+/// What messages and collectives between ranks of one machine cost.
 struct TransportFigures {
     Curves curves; ///< by cost::curveName
     double coreSecondsPerByte =
         0; ///< cost::kCoreSecondsPerByte; 0: ranks have cores of their own, or it is too little to be seen
 };
 
+/// Sizes and time of the measurements.
 struct TransportOptions {
     std::int64_t mostBytes = std::int64_t{16} << 20; ///< of a member's data
     double secondsPerPoint = 0.02;

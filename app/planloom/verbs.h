@@ -22,6 +22,7 @@ Status models(Output &output);
 Status planners(Output &output);
 Status clusters(Output &output);
 
+/// Command line of `inspect`.
 struct InspectOptions {
     std::string what;              ///< a file, a run's folder, zoo:NAME, preset:NAME, local[:N]
     std::int64_t sequence = 0;     ///< of a model; 0: its own
@@ -30,6 +31,7 @@ struct InspectOptions {
 };
 Status inspect(const InspectOptions &options, Output &output);
 
+/// Command line of `plan`.
 struct PlanOptions {
     std::string model;
     std::int64_t sequence = 0;     ///< tokens of a sample; 0: the model's own
@@ -64,6 +66,7 @@ struct PlanOptions {
 };
 Status plan(const PlanOptions &options, Output &output);
 
+/// Command line of `simulate`.
 struct SimulateOptions {
     std::string plan;
     std::string trace;     ///< .json: Chrome's format, else ours; empty: none
@@ -73,6 +76,7 @@ struct SimulateOptions {
 };
 Status simulate(const SimulateOptions &options, Output &output);
 
+/// Command line of `profile`.
 struct ProfileOptions {
     std::string model;             ///< or a plan
     std::int64_t sequence = 0;     ///< of the model; 0: its own
@@ -90,6 +94,7 @@ struct ProfileOptions {
 };
 Status profile(const ProfileOptions &options, Output &output);
 
+/// Command line of `train`.
 struct TrainOptions {
     std::string plan; ///< or the folder of a run to resume
     run::Settings settings;
@@ -102,6 +107,7 @@ struct TrainOptions {
 };
 Status train(const TrainOptions &options, Output &output);
 
+/// Command line of `compare`: two plans, runs or reports.
 struct CompareOptions {
     std::string a;
     std::string b;
@@ -111,6 +117,7 @@ Status compare(const CompareOptions &options, Output &output);
 bool isGpuCheck(const std::string &path);
 Status compareGpuChecks(const CompareOptions &options, Output &output);
 
+/// Command line of `export`.
 struct ExportOptions {
     std::string what; ///< a plan file or a run's folder
     std::string format;
@@ -119,6 +126,7 @@ struct ExportOptions {
 };
 Status exportTo(const ExportOptions &options, Output &output);
 
+/// Command line of `graph`.
 struct GraphOptions {
     std::string kind;             ///< debian, sbm, karate
     std::string packages;         ///< debian: list of packages; empty: apt's own
@@ -132,6 +140,7 @@ struct GraphOptions {
 };
 Status graph(const GraphOptions &options, Output &output);
 
+/// Command line of `place`.
 struct PlaceOptions {
     std::string job;
     std::string policy = "degree";
@@ -146,6 +155,7 @@ struct PlaceOptions {
 };
 Status place(const PlaceOptions &options, Output &output);
 
+/// Command line of `bench`.
 struct BenchOptions {
     std::string name; ///< empty: list them
     // Of the benchmark 'gpu'.
@@ -157,6 +167,7 @@ struct BenchOptions {
 /// Becomes the benchmark's process.
 Status bench(const BenchOptions &options, Output &output);
 
+/// Command line of `agent`.
 struct AgentOptions {
     std::string socket;
     std::string root;
@@ -165,6 +176,7 @@ struct AgentOptions {
 /// Serves until it is told to end; its exit status.
 int agent(const AgentOptions &options);
 
+/// Command line of `worker`, which the agent starts on every rank.
 struct WorkerOptions {
     std::string runDir;
     std::string agent;
@@ -172,6 +184,7 @@ struct WorkerOptions {
 /// Its exit status is the worker's.
 int worker(const WorkerOptions &options);
 
+/// Command line of `transport`, which `profile` starts on every rank.
 struct TransportOptions {
     std::string out;
 };

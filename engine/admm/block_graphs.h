@@ -23,6 +23,7 @@ enum class Part : std::uint8_t {
            ///< same parameters, sums in and out, duals
 };
 
+/// Of the recurrent model: features of a step, hidden units, classes, time steps.
 struct Sizes {
     std::int64_t inputs = 0, hidden = 0, classes = 0, steps = 0;
 };

@@ -54,6 +54,7 @@ Status armFailpoints(std::string_view text);
 
 namespace detail {
 
+/// A name as a template argument.
 template <std::size_t N>
 struct FailpointName {
     char text[N]{};

@@ -36,6 +36,7 @@ using TableId = Id<struct TableTag>;   ///< a parameter of a Program that is exc
 
 } // namespace planloom
 
+/// Ids as keys of unordered containers.
 template <class Tag>
 struct std::hash<planloom::Id<Tag>> {
     std::size_t operator()(planloom::Id<Tag> id) const noexcept { return std::hash<std::int32_t>{}(id.value); }

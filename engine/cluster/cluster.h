@@ -24,6 +24,7 @@ struct DeviceType {
     [[nodiscard]] bool isProcessor() const { return name.starts_with("CPU"); }
 };
 
+/// A GPU or a CPU device.
 struct Device {
     DeviceId id;
     std::string name; ///< "n0:g3"
@@ -31,6 +32,7 @@ struct Device {
     std::size_t type = 0; ///< index into Cluster::types()
 };
 
+/// A machine.
 struct Node {
     NodeId id;
     std::string name;
@@ -47,6 +49,7 @@ struct Vertex {
     NodeId node;     ///< none for Kind::Network
 };
 
+/// Between two vertices, with the rates that large messages reach.
 struct Link {
     enum class Kind : std::uint8_t { NvLink, Pcie, Network, Memory };
     Kind kind = Kind::Network;
@@ -135,6 +138,7 @@ private:
 
 inline constexpr std::size_t kMostDevices = 65536;
 
+/// Puts a cluster together. Ids count from 0 in the order of the calls.
 class ClusterBuilder {
 public:
     explicit ClusterBuilder(std::string name);

@@ -262,8 +262,8 @@ private:
         body.forwardPlaces = m_layouts[i]->forwardPlaces;
         body.backwardPlaces = m_layouts[i]->backwardPlaces;
         PersistentPlaces(m_in, model, m_id, body).place(others, *m_layouts[i]);
-        body.held = persistentTensors(model.tensors(), instance, m_in.owners.ofInstance[m_bodies[i].index()], others,
-                                      m_in.persistent.buckets, m_in.teams);
+        body.persistent = persistentTensors(model.tensors(), instance, m_in.owners.ofInstance[m_bodies[i].index()],
+                                            others, m_in.persistent.buckets, m_in.teams);
         fillSlices(m_in, instance, body);
         if (const StageMemory *memory = m_in.memory.of(m_bodies[i].index()))
             body.firstInference = memory->appendInference(m_made.inference);

@@ -18,12 +18,14 @@ struct Arena {
     program::HostCopy hostedStates;
 };
 
+/// What the bodies of all ranks come to.
 struct Bodies {
     std::vector<Body> all;
     std::vector<Arena> arenas; ///< per rank
     PooledCalls inference;     ///< of the forward passes without training
 };
 
+/// What bodies() reads.
 struct BodiesInput {
     const Source &source;
     const Samples &samples;

@@ -9,6 +9,7 @@ namespace planloom::compile {
 
 class StageCache;
 
+/// How much of a Program is made.
 struct Options {
     /// False: durations, order and memory only. Memory is the same to the byte; operators stay on the plan's subject.
     bool bodies = true;

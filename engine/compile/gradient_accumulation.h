@@ -14,6 +14,7 @@ enum class Route : std::uint8_t {
     Idle,        ///< a sum whose terms are all Accumulated: nothing is left to do, and the sum has no place
 };
 
+/// Where the gradients of a training graph are added up.
 struct AccumulatedGradients {
     std::vector<Route> routes;       ///< per operator of the training graph
     std::vector<TensorId> gradients; ///< per operator: the gradient that an Accumulated one adds to

@@ -124,10 +124,10 @@ PersistentLayout layRank(const PersistentInput &in, RankId rank, bool hostStates
 }
 
 /// What member @p position holds of a table. What updates them is no task of the parameters' update.
-Held heldOfTable(const program::Table &table, std::size_t position)
+PersistentTensor persistentOfTable(const program::Table &table, std::size_t position)
 {
     const program::Table::Member &member = table.members[position];
-    Held held;
+    PersistentTensor held;
     held.name = table.parameter;
     held.count = held.updateCount = member.rows() * member.width();
     held.offset = member.held;
@@ -137,11 +137,11 @@ Held heldOfTable(const program::Table &table, std::size_t position)
 }
 
 /// Entry @p entry of @p bucket as member @p position holds it.
-Held heldEntry(const Buckets &buckets, const Bucket &bucket, const Bucket::Entry &entry, std::size_t members,
-               std::size_t position)
+PersistentTensor persistentEntry(const Buckets &buckets, const Bucket &bucket, const Bucket::Entry &entry,
+                                 std::size_t members, std::size_t position)
 {
     if (bucket.table.valid())
-        return heldOfTable(buckets.table(bucket.table), position);
+        return persistentOfTable(buckets.table(bucket.table), position);
     const bool copied = bucket.type == graph::DType::BF16;
     const Shard whole{entry.at, entry.elements};
     const Shard stored = shardOf(bucket, members, position, copied ? 1 : 3);
@@ -153,7 +153,7 @@ Held heldEntry(const Buckets &buckets, const Bucket &bucket, const Bucket::Entry
     const auto offset = [](std::int64_t base, std::int64_t element, Shard from, std::int64_t size) {
         return base + (element - from.begin) * size;
     };
-    Held held;
+    PersistentTensor held;
     held.name = entry.parameter;
     held.begin = here.begin - entry.at;
     held.count = here.count;
@@ -180,7 +180,7 @@ Held heldEntry(const Buckets &buckets, const Bucket &bucket, const Bucket::Entry
 }
 
 /// Of a row a sample up to @p last, those of @p own.
-void cutToSamples(Held &held, plan::SampleRange own, plan::SampleRange last)
+void cutToSamples(PersistentTensor &held, plan::SampleRange own, plan::SampleRange last)
 {
     held.ofSamples = true;
     held.sizes.front() = last.begin + last.size;
@@ -204,22 +204,23 @@ PersistentLayouts layPersistent(const PersistentInput &in, Buckets buckets)
     return made;
 }
 
-std::vector<Held> persistentTensors(const StageTensors &stage, const StageInstance &instance,
-                                    const std::vector<BucketId> &owned, const std::vector<std::int64_t> &others,
-                                    const Buckets &buckets, const FoldedTeams &teams)
+std::vector<PersistentTensor> persistentTensors(const StageTensors &stage, const StageInstance &instance,
+                                                const std::vector<BucketId> &owned,
+                                                const std::vector<std::int64_t> &others, const Buckets &buckets,
+                                                const FoldedTeams &teams)
 {
     const auto device = static_cast<int>(instance.device);
     std::unordered_map<std::string, const LocalParameter *> byName;
     for (const LocalParameter &parameter : stage.parameters)
         byName.emplace(parameter.name, &parameter);
-    std::vector<Held> all;
+    std::vector<PersistentTensor> all;
     for (const BucketId b : owned) {
         const Bucket &bucket = buckets.at(b);
         const std::size_t members = teams.team(bucket.team).size();
         const std::size_t position = teams.team(bucket.team).position(instance.rank);
         for (const Bucket::Entry &entry : bucket.entries) {
             const LocalParameter &parameter = *byName.at(entry.parameter);
-            Held held = heldEntry(buckets, bucket, entry, members, position);
+            PersistentTensor held = persistentEntry(buckets, bucket, entry, members, position);
             held.sizes = parameter.sizes;
             held.region = parameter.table
                 ? heldPart(*parameter.table, static_cast<int>(members), static_cast<int>(position))
@@ -244,8 +245,8 @@ std::vector<Held> persistentTensors(const StageTensors &stage, const StageInstan
     }
     for (std::size_t i = 0; i < stage.others.size(); ++i) {
         const LocalTensor &other = stage.others[i];
-        Held held;
-        held.kind = other.constant ? Held::Kind::Constant : Held::Kind::State;
+        PersistentTensor held;
+        held.kind = other.constant ? PersistentTensor::Kind::Constant : PersistentTensor::Kind::State;
         held.name = other.name;
         held.type = other.type;
         held.sizes = other.sizes;

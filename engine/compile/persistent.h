@@ -16,11 +16,13 @@ struct PersistentLayout {
     std::int64_t hostedBytes = 0; ///< of the optimizer's states, from `bytes` on, where these are in the host tier
 };
 
+/// Where the tensors that stay from step to step lie.
 struct PersistentLayouts {
     Buckets buckets; ///< with places in the arenas of their members
     std::vector<PersistentLayout> ofRank;
 };
 
+/// What layPersistent() reads.
 struct PersistentInput {
     const plan::Plan &plan;
     const std::vector<StageModel> &stages;
@@ -33,8 +35,9 @@ PersistentLayouts layPersistent(const PersistentInput &in, Buckets buckets);
 
 /// The persistent tensors of the body of @p instance: its share of the parameters of the buckets @p owned, which must
 /// be laid out, and its states and constants at @p others.
-std::vector<Held> persistentTensors(const StageTensors &stage, const StageInstance &instance,
-                                    const std::vector<BucketId> &owned, const std::vector<std::int64_t> &others,
-                                    const Buckets &buckets, const FoldedTeams &teams);
+std::vector<PersistentTensor> persistentTensors(const StageTensors &stage, const StageInstance &instance,
+                                                const std::vector<BucketId> &owned,
+                                                const std::vector<std::int64_t> &others, const Buckets &buckets,
+                                                const FoldedTeams &teams);
 
 } // namespace planloom::compile

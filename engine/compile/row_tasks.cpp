@@ -66,7 +66,7 @@ RowTimes::RowTimes(const Source &source, TaskTimes &times, const program::Table 
     m_onProcessor = source.subject.cluster->typeOf(device).isProcessor();
     m_at = team.position(instance.rank);
     for (const program::Table::Member &member : table.members) {
-        Held held{rows.unique, rows.prior, rows.all, member.width()};
+        MemberRows held{rows.unique, rows.prior, rows.all, member.width()};
         if (member.rows() < table.rows) { // by Zipf's law the first rows are looked up most
             const auto share = [&](std::int64_t of, int workers, auto which) {
                 const cost::ExpectedRows part =
@@ -78,14 +78,14 @@ RowTimes::RowTimes(const Source &source, TaskTimes &times, const program::Table 
             held.prior *= share(ids, static_cast<int>(members), [](const cost::ExpectedRows &of) { return of.prior; });
             held.updated *= share(ids * members, 1, unique);
         }
-        m_held.push_back(held);
+        m_rows.push_back(held);
     }
 }
 
 double RowTimes::numbers() const
 {
     double sum = 0;
-    for (const Held &held : m_held)
+    for (const MemberRows &held : m_rows)
         sum += held.unique * static_cast<double>(held.width);
     return sum;
 }
@@ -93,7 +93,7 @@ double RowTimes::numbers() const
 double RowTimes::pieces() const
 {
     double sum = 0;
-    for (const Held &held : m_held)
+    for (const MemberRows &held : m_rows)
         sum += held.unique;
     return sum;
 }
@@ -134,7 +134,7 @@ Seconds RowTimes::work(const RowWork &work) const
 Seconds RowTimes::exchange(bool gradients, RowPart part) const
 {
     double largest = 0;
-    for (const Held &held : m_held)
+    for (const MemberRows &held : m_rows)
         largest = std::max(largest, (gradients ? held.rows(part) : held.unique) * static_cast<double>(held.width));
     return m_times.collective(cost::Collective::AllToAll, m_table.team,
                               whole(kFloat * largest) * std::ssize(m_table.members));
@@ -145,8 +145,8 @@ std::int64_t RowTimes::sentBytes(bool gradients, RowPart part) const
     if (!gradients)
         return whole(kFloat * own().unique * static_cast<double>((std::ssize(m_table.members) - 1) * own().width));
     double sent = 0;
-    for (std::size_t m = 0; m < m_held.size(); ++m)
-        sent += m == m_at ? 0 : m_held[m].rows(part) * static_cast<double>(m_held[m].width);
+    for (std::size_t m = 0; m < m_rows.size(); ++m)
+        sent += m == m_at ? 0 : m_rows[m].rows(part) * static_cast<double>(m_rows[m].width);
     return whole(kFloat * sent);
 }
 

@@ -24,7 +24,7 @@ public:
 
 private:
     /// Rows that a step is expected to look up, of those that a member holds.
-    struct Held {
+    struct MemberRows {
         double unique = 0;      ///< of one replica's samples
         double prior = 0;       ///< of these
         double updated = 0;     ///< of all replicas' samples
@@ -40,7 +40,7 @@ private:
             return unique > 0 ? updated * (rows(part) / unique) : 0;
         }
     };
-    [[nodiscard]] const Held &own() const { return m_held[m_at]; }
+    [[nodiscard]] const MemberRows &own() const { return m_rows[m_at]; }
     /// Numbers in the rows of one replica, on all members that hold a part of them; and into how many pieces they are
     /// cut.
     [[nodiscard]] double numbers() const;
@@ -53,8 +53,8 @@ private:
     const StageInstance &m_instance;
     double m_ids = 0; ///< of one replica's samples
     bool m_onProcessor = false;
-    std::vector<Held> m_held; ///< per member
-    std::size_t m_at = 0;     ///< this rank's
+    std::vector<MemberRows> m_rows; ///< per member
+    std::size_t m_at = 0;           ///< this rank's
     int m_states = 0;
     int m_streams = 0;
 };

@@ -86,6 +86,7 @@ struct MemoryPlans {
     }
 };
 
+/// What the memory plans are made of.
 struct MemoryInput {
     const Source &source;
     const Samples &samples;

@@ -40,6 +40,7 @@ struct StageParts {
     std::shared_ptr<const cost::LocalCosts> costs;  ///< of the stage's own operators; null where only layers have times
 };
 
+/// What stageParts() reads.
 struct PartsInput {
     const Source &source;
     const std::vector<StageModel> &stages;

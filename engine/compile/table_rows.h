@@ -27,6 +27,7 @@ struct RowTable {
 /// Samples that the replica with most of them has in one step.
 std::int64_t mostSamples(const plan::Plan &plan, const plan::Stage &stage);
 
+/// A training graph with the tables that are exchanged by rows.
 struct RowTraining {
     graph::TrainingGraph training;
     std::vector<RowTable> tables;

@@ -14,6 +14,7 @@ struct TaskOrder {
     std::vector<std::vector<TaskId>> computeOrders; ///< per rank
 };
 
+/// What orderTasks() reads.
 struct OrderInput {
     const plan::Plan &plan;
     const Ranks &ranks;

@@ -12,6 +12,7 @@
 
 namespace planloom::compile {
 
+/// What TaskTimes reads.
 struct TimesInput {
     const Source &source;
     const Samples &samples;

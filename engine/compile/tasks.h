@@ -112,6 +112,7 @@ struct TaskDraft {
     [[nodiscard]] const Task &task(TaskId id) const { return tasks[id.index()]; }
 };
 
+/// What the draft of the tasks is made of.
 struct TaskInput {
     const Source &source;
     const Samples &samples;

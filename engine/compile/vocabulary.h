@@ -10,7 +10,7 @@ namespace planloom::compile {
 using program::Area;
 using program::Body;
 using program::Bucket;
-using program::Held;
+using program::PersistentTensor;
 using program::kAreas;
 using program::kLanes;
 using program::Lane;

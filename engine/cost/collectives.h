@@ -35,6 +35,7 @@ constexpr const char *name(Collective kind)
     return kNames[static_cast<std::size_t>(kind)];
 }
 
+/// The elements [begin, end).
 struct Segment {
     std::int64_t begin = 0;
     std::int64_t end = 0;

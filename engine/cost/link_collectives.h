@@ -31,6 +31,7 @@ struct Protocol {
     double bandwidth; ///< likewise
 };
 
+/// The fastest algorithm of a collective, and its time.
 struct CollectiveCost {
     Seconds seconds;
     Algorithm algorithm = Algorithm::Ring;

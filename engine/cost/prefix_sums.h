@@ -11,6 +11,7 @@
 // Precomputed tables of a CostModel; for engine/cost only.
 namespace planloom::cost {
 
+/// What an operator costs, as functions of the samples.
 struct OpFigures {
     Affine forward;
     Affine backward;

@@ -11,6 +11,7 @@
 /// 2104.04473). All of it costs O(1). `planloom inspect` shows them; the simulator works on the model's operators.
 namespace planloom::cost {
 
+/// The sizes of a transformer that its formulas read.
 struct TransformerShape {
     enum class Attention {
         Fused,   ///< keeps Q, K, V, its result and a statistic a row (FlashAttention, arXiv 2205.14135)
@@ -33,12 +34,14 @@ struct TransformerShape {
 /// else none.
 std::optional<TransformerShape> transformerOf(const graph::Graph &graph, double elementBytes = 2);
 
+/// What a layer keeps for its backward pass.
 enum class Kept {
     All,
     Selective, ///< all but tensors quadratic in the tokens
     Inputs,    ///< the layers' inputs: "full recompute"
 };
 
+/// How a transformer is spread over devices.
 struct TransformerLayout {
     double tensor = 1;
     bool sequenceParallel = false;
@@ -57,6 +60,7 @@ struct LayerActivations {
     [[nodiscard]] double total() const { return attention + mlp + norms; }
 };
 
+/// Memory of a transformer by closed formulas (Korthikanti et al., 2022, arXiv 2205.05198).
 class TransformerCosts {
 public:
     explicit TransformerCosts(const TransformerShape &shape) : m_shape(shape) {}

@@ -35,6 +35,7 @@ struct GraphData {
     }
 };
 
+/// Between nodes a and b, in either order.
 struct Edge {
     std::int64_t a = 0;
     std::int64_t b = 0;

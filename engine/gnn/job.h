@@ -11,12 +11,14 @@
 
 namespace planloom::gnn {
 
+/// What carries roles: its port to the network and its capacity.
 struct Machine {
     std::string name;
     Port port;
     std::vector<double> capacity; ///< per resource of the job
 };
 
+/// The kinds of processes of a job.
 enum class RoleKind : std::uint8_t {
     GraphStore,      ///< holds a part of the graph and the features of its nodes
     Sampler,         ///< draws the neighbourhoods of the mini-batches of its trainer
@@ -26,6 +28,7 @@ enum class RoleKind : std::uint8_t {
 const char *name(RoleKind kind); ///< "graph-store", "sampler", "trainer", "parameter-server"
 Result<RoleKind> roleKindFromName(std::string_view text);
 
+/// A process of a job, and what it needs.
 struct Role {
     std::string name;
     RoleKind kind = RoleKind::Trainer;

@@ -9,6 +9,7 @@
 
 namespace planloom::gnn {
 
+/// How nodes are shared out over parts.
 enum class PartitionMethod : std::uint8_t {
     Metis, ///< few edges between parts (Karypis and Kumar, 1998)
     Hash,  ///< by a hash of the node's number: the baseline
@@ -16,6 +17,7 @@ enum class PartitionMethod : std::uint8_t {
 const char *name(PartitionMethod method); ///< "metis", "hash"
 Result<PartitionMethod> partitionMethodFromName(std::string_view text);
 
+/// How a graph is cut.
 struct PartitionOptions {
     PartitionMethod method = PartitionMethod::Metis;
     std::int32_t parts = 2;

@@ -16,6 +16,7 @@ struct SampledTree {
     std::vector<std::int64_t> second; ///< fanout[1] neighbours of each of them, one after the other
 };
 
+/// Neighbours that are drawn for a node at each hop.
 struct Fanout {
     std::int64_t first = 10;
     std::int64_t second = 5;

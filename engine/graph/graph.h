@@ -45,6 +45,7 @@ struct Initializer {
     std::int64_t offset = 0;                            ///< File: where in it
 };
 
+/// What an operator reads or writes.
 struct Tensor {
     TensorId id;
     std::string name;

@@ -24,6 +24,7 @@ struct Model {
     std::string noLoss = {};                      ///< why no loss could be told, with the remedy; empty: there is one
 };
 
+/// What a model file leaves open.
 struct ModelOptions {
     std::int64_t sequence = 0;          ///< tokens of a sample; 0: as many as the model was made for, within reason
     std::vector<std::string> loss = {}; ///< of a model that has none: loss/choice.h; empty: by what it ends in

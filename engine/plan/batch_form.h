@@ -18,6 +18,7 @@ enum class BatchForm : std::uint8_t {
 /// Of a model that takes one of them.
 BatchForm batchFormOf(const graph::Graph &model);
 
+/// Neighbourhoods as a model reads them.
 struct SampledInputs {
     gnn::Fanout fanout;
     std::int64_t features = 0; ///< of a node

@@ -14,6 +14,7 @@ namespace planloom::plan {
 /// How replicas combine what they learn of a parameter; a row of kExchangePolicies.
 enum class ExchangePolicy : std::uint8_t { AllReduce, Sparse, DelayedAveraging, ParameterServer };
 
+/// The policy as the plan file and the studio name it.
 struct ExchangePolicyRow {
     ExchangePolicy policy;
     const char *name;  ///< in plans
@@ -47,6 +48,7 @@ enum class Inside : std::uint8_t {
     Replica, ///< each for itself
     Machine, ///< those whose devices lie on the same machines, stage by stage
 };
+/// The choice as the plan file and the studio name it.
 struct InsideRow {
     Inside inside;
     const char *name;  ///< in plans

@@ -27,6 +27,7 @@ enum class MemoryFilter : std::uint8_t {
     Knapsack, ///< chosen from the whole step at the least cost (Tang et al., ACM TACO, 2024); what is missing as Delta
     Ahead,    ///< the fastest of several choices from the whole step and of the filters here, by predicted time
 };
+/// The filter as the plan file and the studio name it.
 struct MemoryFilterRow {
     MemoryFilter filter;
     const char *name; ///< in plans

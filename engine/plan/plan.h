@@ -41,6 +41,7 @@ const char *name(ScheduleKind kind);
 std::optional<ScheduleKind> scheduleFromName(std::string_view text);
 std::vector<std::string> scheduleNames();
 
+/// The order of the passes of micro-batches.
 struct Schedule {
     ScheduleKind kind = ScheduleKind::OneF1B;
     std::vector<int>
@@ -117,6 +118,7 @@ struct ParameterGroup {
     double learningRateFactor = 1;
 };
 
+/// How gradients change parameters: the update rule, its rates, and groups that differ.
 struct Optimizer {
     update::ConfiguredRule rule; ///< with its settings; a new one is AdamW
     double learningRate = 3e-4;
@@ -132,6 +134,7 @@ struct Continuation {
     Optimizer optimizer;    ///< which begins then: its steps and learning rate count from there
 };
 
+/// How the plan was found.
 struct PlannerInfo {
     std::string name; ///< "dapple", "manual"
     std::map<std::string, std::string> options;

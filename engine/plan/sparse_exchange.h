@@ -13,6 +13,7 @@ namespace planloom::plan {
 /// How replicas exchange what a batch looks up of a table; a row of kTableStrategies.
 enum class TableStrategy : std::uint8_t { AllReduce, AllGather, AllToAll, ParameterServer };
 
+/// The strategy as the plan file and the studio name it.
 struct TableStrategyRow {
     TableStrategy strategy;
     const char *name;
@@ -38,6 +39,7 @@ enum class ExchangeScheduling : std::uint8_t {
     Horizontal,     ///< rows of tables go before sums of gradients, since the next step begins with them
     TwoDimensional, ///< and rows that the next step does not look up travel during that step
 };
+/// The scheduling as the plan file names it.
 struct ExchangeSchedulingRow {
     ExchangeScheduling scheduling;
     const char *name;

@@ -27,6 +27,7 @@ namespace planloom::program {
 /// A range of Program::groupMembers.
 using Group = Range;
 
+/// Where a tensor lies in a rank's arena.
 struct Placement {
     Area area = Area::Workspace;
     std::int64_t offset = -1; ///< within the slot; -1: not placed in this pass
@@ -71,7 +72,7 @@ struct Message {
 };
 
 /// A tensor, or the part of one, that stays in the arena from step to step: what is initialised, updated and saved.
-struct Held {
+struct PersistentTensor {
     enum class Kind : std::uint8_t { Parameter, State, Constant };
     Kind kind = Kind::Parameter;
     std::string name;                      ///< of the tensor in the model
@@ -122,7 +123,7 @@ struct Body {
         std::int64_t offset = 0; ///< in the arena
     };
     std::vector<Accumulator> accumulators;
-    std::vector<Held> held;
+    std::vector<PersistentTensor> persistent;
     std::vector<Pool> pools;      ///< by Area
     std::vector<Slots> slotTable; ///< per micro-batch
     /// Messages of micro-batch m: [0] from the previous stage, [1] to the next; gradients go the same ways back.
@@ -249,6 +250,7 @@ std::span<const Entry> partOf(const std::vector<Entry> &table, Range range)
     return {table.data() + range.first, static_cast<std::size_t>(range.last - range.first)};
 }
 
+/// What one rank does in a step.
 struct Rank {
     DeviceId device;
     std::vector<TaskId> tasks; ///< all, any lane

@@ -21,6 +21,7 @@ using schedule::Pass;
 /// A rank's lanes work at the same time; a row of kLaneTable. Host: small agreements that no bulk transfer waits
 /// behind. Copy-out and copy-in: activations that a memory policy moves to the host and back.
 enum class Lane : std::int16_t { Compute, Send, Receive, Collective, Host, CopyOut, CopyIn };
+/// What both clocks, traces and views know of a lane.
 struct LaneRow {
     Lane lane;
     const char *name;

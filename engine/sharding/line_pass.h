@@ -17,6 +17,7 @@ struct LineRequest {
     std::vector<const Sbp *> outputs; ///< per entry of TrainingGraph::outputs; nullptr: as it falls
 };
 
+/// The graph of one device of the line, and how tensors are split over it.
 struct LineResult {
     graph::TrainingGraph local;
     std::vector<Sbp> parameters;

@@ -10,6 +10,7 @@
 
 namespace planloom::sharding {
 
+/// What is split beside the weights of the blocks.
 struct MegatronOptions {
     bool sequenceParallel =
         false; ///< between the blocks, activations are split along the tokens (Korthikanti et al., 2022)

@@ -36,6 +36,7 @@ private:
     std::vector<Signature> m_found;
 };
 
+/// The signatures that operators of a type can have (OneFlow, SBP).
 struct SignatureRule {
     const char *type;
     void (*propose)(const OpAtHand &, Proposals &); ///< nullptr: all-B only, on purpose

@@ -30,6 +30,7 @@ struct MemoryKind {
 /// In the order in which views stack them, from the bottom up.
 const std::vector<MemoryKind> &memoryKinds();
 
+/// A device's memory and work in an iteration.
 struct DeviceReport {
     std::string id;             ///< the cluster's name
     std::int64_t peakBytes = 0; ///< arena of the rank
@@ -49,12 +50,14 @@ struct Report {
     double speedupOverOneDevice = 0;
 };
 
+/// What a simulation records beside the figures.
 struct Options {
     bool trace = true;                     ///< fill Simulation::trace
     bool memory = true;                    ///< fill Simulation::memory
     compile::StageCache *stages = nullptr; ///< simulatePlan() only: remembers stages from plan to plan
 };
 
+/// The prediction of a step.
 struct Simulation {
     Report report;
     /// One iteration, step 0, clock "cost". Of a Program that spans steps: one period of them, and what begins of the

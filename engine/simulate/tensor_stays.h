@@ -23,6 +23,7 @@ struct Stay {
     std::int64_t end = 0;
 };
 
+/// Where a tensor that a memory policy moves is during a step.
 struct TensorStays {
     RankId rank;
     std::size_t moved = 0;   ///< in Rank::moved

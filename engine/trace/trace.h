@@ -87,6 +87,7 @@ struct TaskInfo {
     std::int32_t group = -1; ///< the members of one transfer or collective, on different ranks, share it; -1: alone
 };
 
+/// What a trace says of a rank.
 struct RankInfo {
     std::string device; ///< the cluster's name for it
 };

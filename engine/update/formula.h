@@ -40,6 +40,7 @@ enum class Operator : std::uint8_t {
     Norm,
 };
 
+/// An operation of a formula; its arguments are nodes before it.
 struct Node {
     Operator type = Operator::Constant;
     bool each = false;      ///< a number per element

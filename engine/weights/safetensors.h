@@ -68,6 +68,7 @@ private:
 /// begin at a multiple of 8. Fills in begin and end. Names are unique and formats are those of types.
 std::string makeHeader(std::vector<StoredTensor> &tensors, const std::map<std::string, std::string> &metadata);
 
+/// A tensor for writeSafetensors().
 struct TensorToWrite {
     std::string name;
     graph::DType type = graph::DType::F32;

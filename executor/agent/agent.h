@@ -7,6 +7,7 @@
 
 namespace planloom::agent {
 
+/// Where an agent listens and keeps runs.
 struct AgentOptions {
     std::string
         socketPath; ///< empty: agent.sock in a new private folder under $XDG_RUNTIME_DIR or /tmp, printed on stdout

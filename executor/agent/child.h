@@ -20,6 +20,7 @@ struct Command {
     bool dieWithThread = false;           ///< SIGTERM when the *thread* that calls start() ends, however it ends
 };
 
+/// How a process ended: by itself, or by a signal that is not 0.
 struct Exit {
     int status = 0;
     int signal = 0;

@@ -15,6 +15,7 @@
 
 namespace planloom::agent {
 
+/// A run enters a state; the message says why, where there is a reason.
 struct StateChange {
     RunState state = RunState::Starting;
     std::string message;

@@ -26,12 +26,14 @@ struct TrainingState {
     friend bool operator==(const TrainingState &, const TrainingState &) = default;
 };
 
+/// A file of a checkpoint.
 struct StoredFile {
     std::string name; ///< plain, beside the manifest
     std::int64_t bytes = 0;
     std::uint32_t checksum = 0; ///< CRC-32C of the whole file
 };
 
+/// Where a piece of a tensor lies.
 struct StoredPiece {
     Piece what;           ///< without data
     std::size_t file = 0; ///< index in Manifest::files

@@ -19,6 +19,7 @@
 
 namespace planloom::checkpoint {
 
+/// Where and how checkpoints are written.
 struct WriterOptions {
     std::string runDir; ///< the same folder on all ranks
     int rank = 0;

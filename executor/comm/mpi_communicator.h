@@ -10,6 +10,7 @@ namespace planloom::comm {
 /// True if this process was started by an MPI launcher (mpirun, srun with PMI or PMIx) as one of several.
 bool underMpiLauncher();
 
+/// How ranks of MPI exchange data.
 struct MpiOptions {
     bool sharedMemory = true; ///< collectives of ranks on one machine go through memory that they share; otherwise
                               ///< through MPI's messages

@@ -98,6 +98,7 @@ struct RowScores {
     double rows = 0;
 };
 
+/// Whose memory a block is.
 enum class Space : std::uint8_t {
     Device,
     Host, ///< of the host, which may use it freely; copies from and to it do not block
@@ -182,12 +183,14 @@ public:
     virtual ~CommandGraph() = default;
 };
 
+/// What a kernel does with its outputs.
 enum class Mode : std::uint8_t {
     Run,
     Add,   ///< outputs[0] += the result of Run
     Infer, ///< as where nothing is trained: running statistics are used and stay as they are
 };
 
+/// Commands that a device executes in order.
 class Queue {
 public:
     virtual ~Queue() = default;
@@ -230,6 +233,7 @@ public:
     virtual void wait(Event &event) = 0;
 };
 
+/// What the runtime knows of a device: memory, queues, events, kernels.
 class Device {
 public:
     virtual ~Device() = default;

@@ -35,6 +35,7 @@ struct SgdStep {
     double learningRate = 0, momentum = 0, weightDecay = 0;
     double gradientScale = 1; ///< gradients count this much: clipping
 };
+/// The figures of one step of AdamW.
 struct AdamWStep {
     double learningRate = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weightDecay = 0;
     std::int64_t step = 1;

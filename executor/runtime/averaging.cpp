@@ -139,7 +139,7 @@ Status Averaging::addNorms(const program::Bucket &bucket, Member &member)
 bool Averaging::countsHere(std::string_view parameter) const
 {
     for (const BodyId index : m_parts->own().bodies)
-        for (const program::Held &held : m_parts->program.body(index).held)
+        for (const program::PersistentTensor &held : m_parts->program.body(index).persistent)
             if (held.name == parameter)
                 return held.saves;
     return false;
@@ -150,9 +150,10 @@ double Averaging::shareOf(const program::Bucket &bucket) const
 {
     for (const BodyId index : m_parts->own().bodies) {
         const program::Body &body = m_parts->program.body(index);
-        const bool holds = std::any_of(body.held.begin(), body.held.end(), [&](const program::Held &held) {
-            return held.name == bucket.entries.front().parameter;
-        });
+        const bool holds =
+            std::any_of(body.persistent.begin(), body.persistent.end(), [&](const program::PersistentTensor &held) {
+                return held.name == bucket.entries.front().parameter;
+            });
         if (!holds)
             continue;
         std::int64_t samples = 0;

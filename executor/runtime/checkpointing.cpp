@@ -22,7 +22,8 @@ using checkpoint::Piece;
 constexpr std::chrono::milliseconds kPause{2}; ///< between looks at the disk, when there is nothing else to do
 
 /// The elements [begin, begin + count) of the tensor of which @p held is a part; data: none yet.
-Piece pieceOf(const program::Held &held, const checkpoint::Kind &kind, std::int64_t begin, std::int64_t count)
+Piece pieceOf(const program::PersistentTensor &held, const checkpoint::Kind &kind, std::int64_t begin,
+              std::int64_t count)
 {
     Piece piece{.name = held.name,
                 .kind = kind,
@@ -39,17 +40,20 @@ Piece pieceOf(const program::Held &held, const checkpoint::Kind &kind, std::int6
     return piece;
 }
 
-Kind parameterKind(const program::Held &held) { return held.replicas > 0 ? Kind::Replicas : Kind::Parameter; }
+Kind parameterKind(const program::PersistentTensor &held)
+{
+    return held.replicas > 0 ? Kind::Replicas : Kind::Parameter;
+}
 
 /// Variables of samples belong to the training, as an optimizer's states do, not to the model.
-Kind stateKind(const program::Held &held)
+Kind stateKind(const program::PersistentTensor &held)
 {
     if (held.ofSamples)
         return Kind::ofOptimizer("optimizer:samples");
     return held.ofTraining ? Kind::ofOptimizer("optimizer:sums") : Kind::State;
 }
 
-Status addStates(HostPieces &pieces, const program::Held &held, const update::ConfiguredRule &rule)
+Status addStates(HostPieces &pieces, const program::PersistentTensor &held, const update::ConfiguredRule &rule)
 {
     for (std::size_t i = 0; i < held.states.size() && held.updateCount > 0; ++i) {
         const auto kind = checkpoint::Kind::ofOptimizer(rule.states()[i].kind());
@@ -68,11 +72,11 @@ Status addStates(HostPieces &pieces, const program::Held &held, const update::Co
     return {};
 }
 
-Status addSaved(HostPieces &pieces, const program::Held &held, const update::ConfiguredRule &rule)
+Status addSaved(HostPieces &pieces, const program::PersistentTensor &held, const update::ConfiguredRule &rule)
 {
-    if (held.kind == program::Held::Kind::State)
+    if (held.kind == program::PersistentTensor::Kind::State)
         return pieces.add(pieceOf(held, stateKind(held), held.begin, held.count), held.offset);
-    if (held.kind != program::Held::Kind::Parameter || held.updateCount == 0) // another rank's, under ZeRO
+    if (held.kind != program::PersistentTensor::Kind::Parameter || held.updateCount == 0) // another rank's, under ZeRO
         return {};
     const Piece piece = pieceOf(held, parameterKind(held), held.updateBegin, held.updateCount);
     const std::int64_t begin = held.offset + (held.updateBegin - held.begin) * graph::sizeOf(graph::DType::F32);
@@ -88,7 +92,7 @@ Result<HostPieces> piecesToSave(RankExecutor &executor)
     auto pieces = HostPieces::create(executor.context());
     if (!pieces)
         return pieces;
-    for (const program::Held &held : executor.held()) {
+    for (const program::PersistentTensor &held : executor.persistent()) {
         if (const Status added = addSaved(*pieces, held, executor.updateRule()); !added)
             return added.error();
     }
@@ -97,11 +101,12 @@ Result<HostPieces> piecesToSave(RankExecutor &executor)
 
 /// Tensors held here in the type of checkpoints.
 /// @p states: of the update rule, too.
-Status addStored(HostPieces &pieces, const program::Held &held, const update::ConfiguredRule &rule, bool states)
+Status addStored(HostPieces &pieces, const program::PersistentTensor &held, const update::ConfiguredRule &rule,
+                 bool states)
 {
-    if (held.kind == program::Held::Kind::Constant)
+    if (held.kind == program::PersistentTensor::Kind::Constant)
         return {};
-    const bool state = held.kind == program::Held::Kind::State;
+    const bool state = held.kind == program::PersistentTensor::Kind::State;
     if (held.offset >= 0 && held.count > 0) {
         const Piece piece = pieceOf(held, state ? stateKind(held) : parameterKind(held), held.begin, held.count);
         if (const Status added = pieces.add(piece, held.offset); !added)
@@ -113,9 +118,9 @@ Status addStored(HostPieces &pieces, const program::Held &held, const update::Co
 /// Parameters whose copies in bfloat16 lie here; the numbers that these are made of go with them.
 class Copies {
 public:
-    void add(const program::Held &held)
+    void add(const program::PersistentTensor &held)
     {
-        if (held.kind == program::Held::Kind::Constant || held.copy < 0 || held.copyCount == 0)
+        if (held.kind == program::PersistentTensor::Kind::Constant || held.copy < 0 || held.copyCount == 0)
             return;
         m_held.push_back(&held);
         m_numbers.emplace_back(static_cast<std::size_t>(held.copyCount));
@@ -141,7 +146,7 @@ public:
     }
 
 private:
-    std::vector<const program::Held *> m_held;
+    std::vector<const program::PersistentTensor *> m_held;
     std::vector<std::vector<float>> m_numbers;
     std::vector<Piece> m_pieces;
 };
@@ -165,8 +170,8 @@ std::string sharesOf(const program::Program &program)
     std::map<std::size_t, std::int64_t> samples;
     std::int64_t common = 0;
     for (const program::Body &body : program.bodies) {
-        const bool averages = std::any_of(body.held.begin(), body.held.end(),
-                                          [](const program::Held &held) { return held.replicas > 0; });
+        const bool averages = std::any_of(body.persistent.begin(), body.persistent.end(),
+                                          [](const program::PersistentTensor &held) { return held.replicas > 0; });
         if (!averages || body.stage.value != 0)
             continue;
         std::int64_t &own = samples[body.replica];
@@ -243,7 +248,7 @@ Status restoreHeld(RankExecutor &executor, const std::string &folder)
     Copies copies;
     // Written by steps without optimizer, whose states begin as zeros.
     const bool begins = executor.beginsUpdates() && manifest->state.optimizer == update::replacement().name;
-    for (const program::Held &held : executor.held()) {
+    for (const program::PersistentTensor &held : executor.persistent()) {
         if (const Status added = addStored(*stored, held, executor.updateRule(), !begins); !added)
             return added;
         copies.add(held);
@@ -265,8 +270,8 @@ Result<HostPieces> piecesOf(RankExecutor &executor, bool ofSamples)
     auto pieces = HostPieces::create(executor.context());
     if (!pieces)
         return pieces;
-    for (const program::Held &held : executor.held())
-        if (ofSamples ? held.ofSamples : held.kind == program::Held::Kind::Parameter)
+    for (const program::PersistentTensor &held : executor.persistent())
+        if (ofSamples ? held.ofSamples : held.kind == program::PersistentTensor::Kind::Parameter)
             if (const Status added = pieces->add(pieceOf(held, Kind::Parameter, held.begin, held.count), held.offset);
                 !added)
                 return added.error();

@@ -28,6 +28,7 @@ Status setParameters(RankExecutor &executor, const Parameters &parameters);
 /// The notes that were kept with the checkpoint in @p folder.
 Result<std::map<std::string, std::string>> notesOf(const std::string &folder);
 
+/// When a run writes checkpoints, and what it says in them.
 struct CheckpointOptions {
     std::string runDir;
     std::int64_t every = 1; ///< steps

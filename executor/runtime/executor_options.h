@@ -17,6 +17,7 @@ namespace planloom::runtime {
 
 class ServedParameters;
 
+/// How a rank runs its Program.
 struct ExecutorOptions {
     std::int64_t steps = 1;       ///< the run's, those before firstStep included
     std::int64_t firstStep = 0;   ///< where a resumed run goes on

@@ -22,6 +22,7 @@ struct GpuMember {
     std::array<char, PLANLOOM_IDENTITY_BYTES> identity{};
 };
 
+/// How data of ranks on GPUs travel.
 enum class GpuPath : std::uint8_t {
     Host,
     Library, ///< all have it, in one version, on different GPUs

@@ -45,7 +45,7 @@ public:
     {
     }
 
-    Status initialize(const program::Held &held, const graph::Tensor &described)
+    Status initialize(const program::PersistentTensor &held, const graph::Tensor &described)
     {
         const std::int64_t all = held.ofSamples ? held.count : described.shape.elements(1); // those are zeros
         const std::int64_t size = graph::sizeOf(held.type);
@@ -75,7 +75,7 @@ private:
         return device::initialize(described, elements, m_seed, m_modelFolder, data);
     }
 
-    static std::vector<std::byte> partOf(const program::Held &held, const std::vector<std::byte> &whole)
+    static std::vector<std::byte> partOf(const program::PersistentTensor &held, const std::vector<std::byte> &whole)
     {
         const std::int64_t size = graph::sizeOf(held.type);
         std::vector<std::byte> part(static_cast<std::size_t>(sharding::elements(held.region) * size));
@@ -116,7 +116,7 @@ Status initializeBody(const program::Body &body, const ComputeContext &context, 
         return event.error();
     Initializer initializer(context, **event, seed, modelFolder);
     const graph::Graph &own = body.training.graph;
-    for (const program::Held &held : body.held) {
+    for (const program::PersistentTensor &held : body.persistent) {
         const TensorId original = subject.find(held.name);
         const graph::Tensor &described = original.valid()
             ? subject.tensor(original)

@@ -164,7 +164,7 @@ private:
 
     [[nodiscard]] std::size_t rankOf(const std::string &parameter) const
     {
-        for (const program::Held &held : m_program.bodies.front().held) {
+        for (const program::PersistentTensor &held : m_program.bodies.front().persistent) {
             if (held.name == parameter)
                 return held.sizes.size();
         }

@@ -73,7 +73,7 @@ Status RankExecutor::prepareBodies(const graph::Graph &subject, const Feed &feed
                                            m_parts.norms});
         if (!stage)
             return stage.error();
-        m_held.insert(m_held.end(), made.held.begin(), made.held.end());
+        m_persistent.insert(m_persistent.end(), made.persistent.begin(), made.persistent.end());
         m_parts.stages.push_back(std::move(*stage));
     }
     return {};

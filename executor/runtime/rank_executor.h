@@ -47,7 +47,7 @@ public:
     /// may lie in the host tier between updates. Errors: those of Swaps::moveStates.
     Status bringStates() { return m_communication.swaps().moveStates(false); }
     /// The persistent tensors of all stages on this rank.
-    [[nodiscard]] std::span<const program::Held> held() const { return m_held; }
+    [[nodiscard]] std::span<const program::PersistentTensor> persistent() const { return m_persistent; }
     /// True if the optimizer begins behind steps that it has not made.
     [[nodiscard]] bool beginsUpdates() const
     {
@@ -109,7 +109,7 @@ private:
 
     ExecutorOptions m_options;
     RankParts m_parts;
-    std::vector<program::Held> m_held;
+    std::vector<program::PersistentTensor> m_persistent;
     std::optional<Feed> m_feed; ///< with the places of rows
     RankCommunication m_communication;
     TaskLoop m_loop;

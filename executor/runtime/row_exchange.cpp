@@ -101,8 +101,9 @@ Status RowExchange::prepare(RankParts &parts, const Feed &feed, const plan::Opti
                                + " by all-reduce on this device");
         for (const BodyId index : parts.own().bodies) {
             const program::Body &body = parts.program.body(index);
-            const bool holds = std::any_of(body.held.begin(), body.held.end(),
-                                           [&](const program::Held &held) { return held.name == table.parameter; });
+            const bool holds =
+                std::any_of(body.persistent.begin(), body.persistent.end(),
+                            [&](const program::PersistentTensor &held) { return held.name == table.parameter; });
             if (!holds)
                 continue;
             if (Status added = add(table, TableId(static_cast<std::int64_t>(t)), body.stage, feed, how); !added)

@@ -8,7 +8,7 @@ namespace planloom::runtime {
 
 namespace {
 
-device::UpdateRange rangeOf(const program::Held &held, Arena &arena, const plan::Optimizer &how,
+device::UpdateRange rangeOf(const program::PersistentTensor &held, Arena &arena, const plan::Optimizer &how,
                             const UpdateNorms &norms)
 {
     const std::int64_t whole = graph::sizeOf(graph::DType::F32), half = graph::sizeOf(graph::DType::BF16);
@@ -58,8 +58,9 @@ Result<Updater> Updater::create(const program::Program &program, const program::
     std::vector<device::UpdateRange> ranges;
     std::vector<device::UpdateRange> averaged;
     std::vector<device::UpdateRange> counted;
-    for (const program::Held &held : body.held) {
-        if (held.kind != program::Held::Kind::Parameter || held.gradient < 0 || held.updateCount == 0 || held.served)
+    for (const program::PersistentTensor &held : body.persistent) {
+        if (held.kind != program::PersistentTensor::Kind::Parameter || held.gradient < 0 || held.updateCount == 0
+            || held.served)
             continue;
         if (static_cast<int>(held.states.size()) != formula.states)
             return badInput("the program was compiled for another optimizer than " + std::string(how.rule.name())

@@ -14,6 +14,7 @@ struct Fit {
     double room = 1;
 };
 
+/// The best cuts that were found, by number of stages.
 struct Cuts {
     std::vector<Sketch> sketches;
     bool memoryBinds = false; ///< a stage had to recompute, or did not fit even so

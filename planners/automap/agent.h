@@ -17,6 +17,7 @@ struct Episode {
     double score = kLost;
 };
 
+/// What a search by games found.
 struct Outcome {
     Episode best;
     std::size_t episodes = 0;

@@ -29,6 +29,7 @@ public:
 };
 inline constexpr double kLost = -std::numeric_limits<double>::infinity();
 
+/// The rules of the partitioning game.
 struct PartitionSettings {
     Consistency consistency = Consistency::BreadthFirst;
     bool linkage = true;         ///< actions whose linkage group contradicts earlier decisions are illegal

@@ -20,12 +20,14 @@ struct Row {
     friend bool operator==(const Row &, const Row &) = default;
 };
 
+/// An operator of the rule graph, with the rows of splits that it allows.
 struct Instruction {
     std::string name;
     std::vector<int> tensors; ///< operands, then outputs
     std::vector<Row> rows;
 };
 
+/// A tensor of the rule graph.
 struct RuleTensor {
     std::string name;
     int rank = 0;
@@ -61,6 +63,7 @@ int splitOf(std::uint32_t set);
 
 Allowed everything(const RuleGraph &graph);
 
+/// How far a decision is carried on.
 enum class Consistency : std::uint8_t {
     BreadthFirst, ///< sets that shrink to one are followed, others are only remembered: the published rule
     Arc,          ///< every set that shrinks is followed: implies more, never less

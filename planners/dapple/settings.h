@@ -13,6 +13,7 @@ enum class Evaluator : std::uint8_t { Simulation, Formula, Shipped };
 enum class Family : std::uint8_t { DataParallel, TwoStage, Straight, Replicated, Free };
 enum class Order : std::uint8_t { Dapple, OneF1B, GPipe };
 enum class WarmupChoice : std::uint8_t { Auto, A, B };
+/// What becomes of a batch that micro-batches do not divide.
 enum class Remainder : std::uint8_t {
     Spread, ///< micro-batches share the whole batch evenly
     Drop,   ///< micro-batches of exactly the per-device size; the rest of the batch is not timed, as in the published

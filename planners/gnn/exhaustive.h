@@ -17,6 +17,7 @@ namespace planloom::planners::gnn {
 void eachFeasible(const Job &job, const std::function<bool(const Placement &)> &visit,
                   const std::function<bool()> &stopped = {});
 
+/// What all placements come to.
 struct Exhaustive {
     Placement best; ///< empty if no placement is feasible; of equal ones the first
     double bestSeconds = 0;

@@ -30,6 +30,7 @@ bool apply(const Proposal &proposal, Placement &machineOf, Room &room);
 /// Metropolis: the probability that a placement of @p proposed seconds follows one of @p present.
 double acceptance(double beta, double present, double proposed);
 
+/// Of the Markov chain over placements.
 struct ExploreOptions {
     /// 1/seconds; 0: kRelativeBeta / seconds of the start.
     double beta = 0;
@@ -47,6 +48,7 @@ struct Accepted {
     double seconds = 0; ///< of the placement that it led to
 };
 
+/// What the chain found, and how.
 struct Exploration {
     Placement machineOf; ///< the best
     double seconds = 0;

@@ -37,6 +37,7 @@ struct SampledFrom {
     std::vector<std::int32_t> homes;
 };
 
+/// What is tried beside placements.
 struct JointOptions {
     SearchOptions search;
     std::vector<double> caches{0, 0.01, 0.05}; ///< shares that are tried besides the given one
@@ -56,6 +57,7 @@ struct TriedChoice {
     bool chosen = false;
 };
 
+/// The best of all choices, with every one that was tried.
 struct JointResult {
     JobChoices given;
     JobChoices chosen;

@@ -12,12 +12,14 @@
 
 namespace planloom::planners::gnn {
 
+/// How placements are searched.
 enum class SearchKind : std::uint8_t {
     Initial,    ///< the first feasible placement
     Explore,    ///< from there by the load of the cards, then by a Markov chain on schedules
     Exhaustive, ///< every feasible placement
 };
 
+/// Of any search of placements.
 struct SearchOptions {
     SearchKind kind = SearchKind::Explore;
     /// `proposals` 0: as many as defaultProposals() says.

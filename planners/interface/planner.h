@@ -42,6 +42,7 @@ struct Candidate {
     std::int64_t peakBytes = 0; ///< of the fullest device; 0: not known
 };
 
+/// A planner's answer.
 struct PlanReport {
     plan::Plan plan;                     ///< with planner, estimate and predictedJson filled in
     simulate::Report predicted;          ///< simulated result
@@ -52,6 +53,7 @@ struct PlanReport {
     bool complete = true;           ///< false: stopped early, the best so far
 };
 
+/// An option of a planner, as the command line and the studio list it.
 struct OptionInfo {
     std::string key;
     std::string fallback;

@@ -25,6 +25,7 @@ struct ChoiceGraph {
     void connect(int a, int b, std::vector<double> cost);
 };
 
+/// A choice for every node.
 struct Solution {
     std::vector<int> states; ///< per node
     double cost = 0;         ///< infinity: nothing that is allowed was found
@@ -33,6 +34,7 @@ struct Solution {
     std::size_t largestTable = 0;
 };
 
+/// Limits of solve().
 struct SolveSettings {
     std::size_t largestTable = std::size_t{1}
         << 20; ///< entries of the table that an eliminated node leaves; 8 bytes each

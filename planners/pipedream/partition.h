@@ -24,6 +24,7 @@ struct Stage {
     friend bool operator==(const Stage &, const Stage &) = default;
 };
 
+/// A pipeline over all devices.
 struct Partition {
     double seconds = 0; ///< between two micro-batches in a pipeline that never drains: the slowest stage or transfer
     std::vector<Stage> stages;

@@ -21,6 +21,7 @@ struct Block {
     double begin = 0, end = 0;
 };
 
+/// The schedule of an iteration (SPP, PE).
 struct Execution {
     double seconds = 0;        ///< T: until the last all-reduce ends
     double bound = 0;          ///< (M + 4S - 4) C + max A, which T does not exceed

@@ -26,6 +26,7 @@ struct Cut {
     std::size_t depth = 0;
 };
 
+/// A line of devices, and the cuts that led to it.
 struct DeviceOrder {
     std::vector<std::size_t> devices;
     std::vector<Cut> cuts; ///< parents before their parts

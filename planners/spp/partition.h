@@ -17,6 +17,7 @@ struct Part {
     friend bool operator==(const Part &, const Part &) = default;
 };
 
+/// Stages and their devices (SPP, PRM).
 struct Partition {
     std::vector<Part> parts;
     double load = 0; ///< W: seconds that the busiest stage (with its all-reduce) or channel works in an iteration;

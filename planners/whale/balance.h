@@ -9,6 +9,7 @@
 // divided: samples.
 namespace planloom::planners::whale {
 
+/// A device that takes a part of a load.
 struct Worker {
     double speed = 1;  ///< units a second, or any figure in proportion: FLOP/s
     double memory = 0; ///< bytes
@@ -29,6 +30,7 @@ struct Shift {
     bool fits = false; ///< the peak fits now; otherwise the valley is full
 };
 
+/// How a load is shared out.
 struct Balance {
     std::vector<std::int64_t> units; ///< per worker, at least 1 each; they sum to the load
     std::vector<Shift> shifts;

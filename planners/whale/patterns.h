@@ -16,6 +16,7 @@
 // least communication.
 namespace planloom::planners::whale {
 
+/// Which patterns a task graph is split by.
 enum class PatternChoice : std::uint8_t {
     Least,  ///< whichever of the following moves the fewest bytes
     Single, ///< operator by operator: columns for whole inputs, rows for inputs that are already split

@@ -14,6 +14,7 @@ enum class Sharing : std::uint8_t { Algorithm1, Time, Even };
 enum class Cut : std::uint8_t { Exact, Walk, Buckets };
 enum class Recompute : std::uint8_t { Never, Always, Auto };
 
+/// The options of the planner, read.
 struct Settings {
     std::size_t taskGraphs = 0;    ///< 0: several numbers are tried
     std::int64_t microBatches = 0; ///< 0: several numbers are tried

@@ -106,8 +106,8 @@ inline double keptByBlocks(const program::Body &body)
 inline double stateOfBlocks(const program::Body &body)
 {
     double bytes = 0;
-    for (const program::Held &held : body.held) {
-        if (held.kind != program::Held::Kind::Parameter || held.name.find(".h.") == std::string::npos)
+    for (const program::PersistentTensor &held : body.persistent) {
+        if (held.kind != program::PersistentTensor::Kind::Parameter || held.name.find(".h.") == std::string::npos)
             continue;
         const auto moments = static_cast<double>(held.states.size());
         bytes += 4.0 * static_cast<double>(held.count) + 2.0 * static_cast<double>(held.copyCount)

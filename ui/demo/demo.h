@@ -14,6 +14,7 @@
 
 namespace planloom::ui {
 
+/// What the demonstration plans and trains.
 struct DemoOptions {
     QString folder; ///< where pictures, plan and trace go; exists
     QString model = QStringLiteral("zoo:gpt-nano");

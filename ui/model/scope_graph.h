@@ -24,6 +24,7 @@ struct GraphNode {
     std::vector<std::string> stubs; ///< inputs that many boxes share: named here instead of drawn as edges
 };
 
+/// Between two boxes, by their places in VisibleGraph::nodes.
 struct GraphEdge {
     int from = 0;
     int to = 0;

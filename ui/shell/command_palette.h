@@ -11,6 +11,7 @@
 
 namespace planloom::ui {
 
+/// An entry of the palette.
 struct Command {
     QString text;
     QString shortcut;

@@ -15,6 +15,7 @@
 
 namespace planloom::ui {
 
+/// A plan file with the hash of its model and cluster.
 struct OpenedPlan {
     plan::Document document;
     std::string subjectHash; ///< plan::subjectHash()
@@ -27,6 +28,7 @@ Result<OpenedPlan> openPlanFile(const QString &file);
 /// thread.
 Result<import::ForeignTrace> readTraceFiles(const QStringList &paths, Progress &progress);
 
+/// The plan that a trace is of.
 struct TraceSource {
     PlanOrigin origin;
     std::shared_ptr<const plan::Document> document; ///< null: not found

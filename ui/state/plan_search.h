@@ -30,6 +30,7 @@ struct PlanRequest {
 /// @p request with the training settings of @p plan: batch, optimizer, precision, ZeRO, exchange.
 PlanRequest withSettingsOf(const plan::Plan &plan, PlanRequest request);
 
+/// What a search ended with.
 struct FoundPlan {
     Result<planners::PlanReport> report;
     plan::Subject subject; ///< of the search

@@ -17,6 +17,7 @@ enum class ThemeKind { System, Light, Dark, HighContrast };
 
 inline constexpr int kSeriesColors = 8;
 
+/// A colour with the name under which tests and pictures list it.
 struct Hue {
     std::string_view name;
     QColor color;

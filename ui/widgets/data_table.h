@@ -27,6 +27,7 @@ struct Cell {
     std::optional<bool> check{}; ///< a box before the text, which a click turns over
 };
 
+/// The contents of a TableModel.
 struct TableData {
     QStringList headers;
     std::vector<std::vector<Cell>> rows;

@@ -18,6 +18,7 @@ struct LossTerm {
     TensorId target;  ///< the input that it is compared with; invalid: it is computed
     TensorId mask;    ///< the input that says which elements count; invalid: all do
 };
+/// The summands of a loss.
 struct LossTerms {
     std::vector<LossTerm> terms; ///< last one first
     bool whole = true;           ///< false: there are summands of other operators

@@ -20,11 +20,13 @@ struct OpView {
     std::vector<const Tensor *> inputs; ///< nullptr: optional input left out
 };
 
+/// What shape inference knows of a tensor.
 struct TensorInfo {
     DType type = DType::F32;
     Shape shape;
 };
 
+/// How many inputs an operator takes.
 struct InputCount {
     int least = 1;
     int most = 1; ///< -1: any number

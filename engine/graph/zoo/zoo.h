@@ -15,6 +15,7 @@ inline Initializer normal(double deviation) { return {Initializer::Kind::Normal,
 /// Of the feed-forward network.
 enum class Activation : std::uint8_t { Gelu, GeluTanh, Relu, Silu };
 
+/// The sizes and variants of a transformer of the zoo.
 struct TransformerConfig {
     std::string name = "gpt";
     std::int64_t layers = 12;

@@ -11,6 +11,7 @@ namespace planloom::device {
 
 inline constexpr std::int64_t kLanes = 16;
 
+/// Images as runs of consecutive numbers of one channel, or of a group of channels.
 struct ChannelRuns {
     std::int64_t samples = 0, channels = 0, area = 0;
     std::int64_t width = 1; ///< channels a group

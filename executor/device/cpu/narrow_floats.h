@@ -9,6 +9,7 @@
 // Two-byte floats as element types: every computation on them is made in float32 or double and rounded once at the end.
 namespace planloom::device {
 
+/// A float16 number that computes as float.
 struct Half {
     std::uint16_t bits = 0;
     Half() = default;
@@ -19,6 +20,7 @@ struct Half {
     operator float() const { return weights::fromHalf(bits); } // NOLINT: reads as a number
 };
 
+/// A bfloat16 number that computes as float.
 struct BFloat16 {
     std::uint16_t bits = 0;
     BFloat16() = default;

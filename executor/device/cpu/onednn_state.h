@@ -33,6 +33,7 @@ inline dnnl::primitive_attr attributes()
     return attr;
 }
 
+/// What a primitive of oneDNN needs from run to run.
 struct Primitive::State {
     /// An argument at the border, and the copy in the primitive's own layout where that differs.
     struct Slot {

@@ -18,6 +18,7 @@ struct Place {
     std::int64_t depth, row, column;
 };
 
+/// Windows over planes of up to three dimensions.
 struct Pool {
     std::int64_t planes = 0;
     Axis deep, vertical, horizontal;

@@ -26,6 +26,7 @@ inline constexpr int kOldestCommunicationVersion = 22200;
 
 enum class TeamData : int { Bytes = 1, Float32 = 7, Float64 = 8, BFloat16 = 9 };
 
+/// ncclUniqueId.
 struct TeamId {
     char bytes[128];
 };

@@ -14,6 +14,7 @@ using EventHandle = struct EventObject *;
 using CapturedGraph = struct CapturedGraphObject *;
 using GraphExec = struct GraphExecObject *;
 
+/// dim3.
 struct Grid {
     unsigned int x = 1, y = 1, z = 1;
 };
@@ -84,6 +85,7 @@ using ProductPreference = struct ProductPreferenceObject *;
 
 enum class DataKind : int { Float32 = 0, BFloat16 = 14 };
 enum class ComputeKind : int { Float32 = 68, Tf32 = 77 };
+/// cublasLtMatmulDescAttributes_t, those that are used.
 enum class ProductAttribute : int {
     TransA = 3,
     TransB = 4,
@@ -100,6 +102,7 @@ enum class Epilogue : std::uint32_t {
     GeluGradient = 192, ///< times the derivative of GELU at the auxiliary matrix
 };
 enum class LayoutAttribute : int { BatchCount = 5, BatchStride = 6 };
+/// cublasLtMatmulPreferenceAttributes_t, those that are used.
 enum class PreferenceAttribute : int {
     MaxWorkspaceBytes = 1,
     AlignmentA = 5,
@@ -108,9 +111,11 @@ enum class PreferenceAttribute : int {
     AlignmentD = 8,
 };
 
+/// cublasLtMatmulAlgo_t.
 struct ProductAlgorithm {
     std::uint64_t data[8];
 };
+/// cublasLtMatmulHeuristicResult_t.
 struct ProductHeuristic {
     ProductAlgorithm algorithm;
     std::size_t workspaceBytes;
@@ -148,6 +153,7 @@ struct ProductApi {
 using GraphHandle = struct GraphContext *;
 using GraphDescriptor = struct GraphDescriptorObject *; ///< cudnnBackendDescriptor_t is a void *
 
+/// cudnnBackendDescriptorType_t, those that are used.
 enum class GraphObject : int {
     Convolution = 1,
     Engine = 2,
@@ -161,6 +167,7 @@ enum class GraphObject : int {
     VariantPack = 16,
     Tensor = 17,
 };
+/// cudnnBackendAttributeType_t, those that are used.
 enum class GraphType : int {
     Handle = 0,
     DataType = 1,
@@ -173,6 +180,7 @@ enum class GraphType : int {
     NumericalNote = 11,
     Descriptor = 15,
 };
+/// cudnnBackendAttributeName_t, those that are used.
 enum class GraphAttribute : int {
     ConvolutionComputeType = 100,
     ConvolutionMode = 101,
@@ -250,7 +258,7 @@ struct Provider {
     const GraphApi *graphs = nullptr;     ///< nullptr: cuDNN is not there, our own kernels compute
     const void *const *kernels = nullptr;
     unsigned int rowThreads = kRowThreads; ///< threads of a block that works on one row; a power of 2
-    std::int64_t leastPart = 512;  ///< elements that a thread adds up before a sum is shared out over more blocks
+    std::int64_t leastPart = 512; ///< elements that a thread adds up before a sum is shared out over more blocks
 };
 
 } // namespace planloom::cuda

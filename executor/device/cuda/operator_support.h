@@ -28,6 +28,7 @@ inline std::int64_t productOf(const Dims &dims, std::size_t first, std::size_t l
 }
 inline std::int64_t productOf(const Dims &dims) { return productOf(dims, 0, dims.size()); }
 
+/// An operator with its arguments, to make a kernel of.
 struct Request {
     CudaDevice &device;
     const graph::Op &op;
@@ -55,6 +56,7 @@ enum class LastChannels : std::uint8_t {
            ///< asked as for rows
     Yes,
 };
+/// How kernels of a type of operator are made.
 struct OperatorEntry {
     const char *type;
     Made (*make)(const Request &);

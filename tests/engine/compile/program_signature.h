@@ -242,7 +242,7 @@ inline std::uint64_t groupsHash(const ProgramReader &reader)
     return Hash().unordered(std::move(groups)).value();
 }
 
-inline std::uint64_t heldHash(const program::Held &held)
+inline std::uint64_t persistentHash(const program::PersistentTensor &held)
 {
     Hash hash;
     hash.text(held.name).number(static_cast<std::int64_t>(held.kind)).text(graph::name(held.type)).all(held.sizes);
@@ -281,8 +281,8 @@ inline std::uint64_t bodyHash(const ProgramReader &reader, const program::Body &
     for (const program::Body::Accumulator &sum : body.accumulators)
         places.push_back(
             Hash().text("sum").text(body.training.graph.tensor(sum.gradient).name).number(sum.offset).value());
-    for (const program::Held &held : body.held)
-        places.push_back(heldHash(held));
+    for (const program::PersistentTensor &held : body.persistent)
+        places.push_back(persistentHash(held));
     hash.unordered(std::move(places));
     for (std::size_t a = 0; a < body.pools.size(); ++a) {
         const program::Pool &pool = body.pools[a];

@@ -131,14 +131,14 @@ private:
             }
             m_text += fmt::format("    slots of m{}:{}\n", m, taken);
         }
-        for (const program::Held &held : body.held)
+        for (const program::PersistentTensor &held : body.persistent)
             m_text += fmt::format("    {:<24}{:>8} {} elements; updates {} from {}; gradient {}; moments {}\n",
                                   held.name, held.offset, held.count, held.updateCount, held.updateBegin, held.gradient,
                                   fmt::join(states(held), " "));
     }
 
     /// Two at least, as SGD and AdamW have at most.
-    static std::vector<std::int64_t> states(const program::Held &held)
+    static std::vector<std::int64_t> states(const program::PersistentTensor &held)
     {
         std::vector<std::int64_t> offsets = held.states;
         offsets.resize(std::max<std::size_t>(2, offsets.size()), -1);

@@ -342,8 +342,8 @@ private:
         for (const program::Bucket &bucket : program.buckets) {
             const std::vector<RankId> &ranks = program.team(bucket.team).ranks;
             for (std::size_t i = 0; i < ranks.size(); ++i) {
-                std::map<std::string, const program::Held *> held;
-                for (const program::Held &one : program.bodies[ranks[i].index()].held)
+                std::map<std::string, const program::PersistentTensor *> held;
+                for (const program::PersistentTensor &one : program.bodies[ranks[i].index()].persistent)
                     held[one.name] = &one;
                 std::int64_t end = 0;
                 for (const program::Bucket::Entry &entry : bucket.entries) {

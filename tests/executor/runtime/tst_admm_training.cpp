@@ -236,7 +236,7 @@ private slots:
         for (std::size_t rank = 0; rank < outcome.peaks.size(); ++rank)
             QCOMPARE(outcome.peaks[rank], program->ranks[rank].arenaBytes);
         for (const program::Body &body : program->bodies)
-            for (const program::Held &held : body.held)
+            for (const program::PersistentTensor &held : body.persistent)
                 if (held.ofSamples && held.saves) {
                     states += held.count;
                     names.insert(held.name);
@@ -283,7 +283,7 @@ private slots:
             QCOMPARE(outcome.peaks[rank], program->ranks[rank].arenaBytes);
         std::int64_t states = 0;
         for (const program::Body &body : program->bodies)
-            for (const program::Held &held : body.held)
+            for (const program::PersistentTensor &held : body.persistent)
                 states += held.ofSamples ? held.count : 0;
         QCOMPARE(states, kSamples * (2 * kModel.steps * kModel.hidden + kModel.classes));
     }
@@ -308,7 +308,7 @@ private slots:
         QVERIFY2(program, program ? "" : program.error().text().c_str());
         std::int64_t states = 0;
         for (const program::Body &body : program->bodies)
-            for (const program::Held &held : body.held)
+            for (const program::PersistentTensor &held : body.persistent)
                 if (held.ofSamples) {
                     states += held.count;
                     QCOMPARE(held.sizes.front(), kSamples);

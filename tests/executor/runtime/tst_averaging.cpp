@@ -66,9 +66,9 @@ public:
             program::Body body;
             body.rank = RankId(r);
             body.slices = {{r, 1}};
-            program::Held held;
+            program::PersistentTensor held;
             held.name = "w";
-            body.held.push_back(held);
+            body.persistent.push_back(held);
             m_program.bodies.push_back(body);
         }
         for (int r = 0; r < 2; ++r) {

@@ -196,6 +196,7 @@ struct AttentionSaved {
     }
 };
 
+/// Per row, the sum of dO * O, which the gradient of the softmax subtracts.
 struct AttentionMeans {
     AttentionShape shape;
     AttentionSaved saved;

@@ -90,6 +90,7 @@ PLANLOOM_FUNCTION(HardSigmoidGrad, a *v + b > 0.0F && a * v + b < 1.0F ? a * dy 
 PLANLOOM_FUNCTION(HardSwishGrad, v > -3.0F && v < 3.0F ? dy * (v * (1.0F / 3.0F) + 0.5F) : (v >= 3.0F ? dy : 0.0F))
 #undef PLANLOOM_FUNCTION
 
+/// dy * d mish(v)/dv, with one exponential.
 struct MishGrad {
     PLANLOOM_KERNEL_CODE static float at(float dy, float v, float, float)
     {
@@ -99,6 +100,7 @@ struct MishGrad {
         return dy * (ratio * inverse + v * (w / (1.0F + w)) * 4.0F * (ratio + 1.0F) * inverse * inverse);
     }
 };
+/// dy * d gelu(v)/dv, by the error function.
 struct GeluErfGrad {
     PLANLOOM_KERNEL_CODE static float at(float dy, float v, float, float)
     {
@@ -106,6 +108,7 @@ struct GeluErfGrad {
         return dy * (cdf + v * 0.39894228F * expf(-0.5F * v * v));
     }
 };
+/// dy * d gelu(v)/dv, of the approximation by tanh.
 struct GeluTanhGrad {
     PLANLOOM_KERNEL_CODE static float at(float dy, float v, float, float)
     {

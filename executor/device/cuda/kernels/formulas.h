@@ -6,6 +6,7 @@
 // Any update rule, as its formula's nodes (engine/update/formula.h), which numbers of operators and targets are.
 namespace planloom::cuda {
 
+/// As update::Operator, in numbers that device code reads.
 enum class FormulaOperator : std::uint8_t {
     Weight,
     Gradient,

@@ -126,6 +126,7 @@ struct Pooling {
     }
 };
 
+/// A thread an output: the largest or the mean of its window.
 struct PoolForward {
     Pooling pool;
     From x;
@@ -163,6 +164,7 @@ private:
     }
 };
 
+/// A thread an input: the sum over the windows that it is in.
 struct PoolGradient {
     Pooling pool;
     From dy, x; ///< x: of the largest only
@@ -397,6 +399,7 @@ struct BatchNormPlanes {
     }
 };
 
+/// dx, from the sums of each channel.
 struct BatchNormGradient {
     BatchNormIncoming incoming;
     const ChannelPlane *planes = nullptr;
@@ -427,6 +430,7 @@ struct Convolution {
     [[nodiscard]] PLANLOOM_KERNEL_CODE std::int64_t outputs() const { return y.channels / groups; }
 };
 
+/// A thread an output: the plain sum over its window, where cuDNN has no engine.
 struct ConvolutionForward {
     Convolution shape;
     From x, weight, bias; ///< bias: data may be nullptr
@@ -451,6 +455,7 @@ struct ConvolutionForward {
     }
 };
 
+/// A thread an input: the plain sum over the outputs that read it.
 struct ConvolutionInputGradient {
     Convolution shape;
     From dy, weight;

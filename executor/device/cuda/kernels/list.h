@@ -42,6 +42,7 @@
 
 namespace planloom::cuda {
 
+/// Every kernel, by the number under which the plug-in finds it.
 enum class KernelNumber : std::int32_t {
 #define X(Name) Unary##Name,
     PLANLOOM_UNARY_FUNCTIONS(X)

@@ -82,6 +82,7 @@ struct ElementLossMean {
     }
 };
 
+/// dx of a loss that is a mean over elements.
 struct ElementLossGradient {
     ElementError error;
     From dLoss, x, targets;
@@ -103,6 +104,7 @@ struct ElementLossGradient {
 // --- Rows in shards: statistics are (largest, sum of exponentials, the label's logit)
 // -----------------------------------
 
+/// Per row of a shard of the classes: largest logit, sum of exponentials, the label's logit.
 struct LossStatistics {
     From logits;
     const std::int64_t *labels = nullptr; ///< shifted

@@ -68,6 +68,7 @@ struct AdamW {
     }
 };
 
+/// A step of SGD with momentum over all ranges.
 struct Sgd {
     ParameterRanges ranges;
     float rate = 0, momentum = 0, scale = 1;
