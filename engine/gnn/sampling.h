@@ -45,11 +45,12 @@ struct ListDraws {
     std::uint64_t seed = 1;
     std::int64_t step = 0;
 };
-/// Entries of a node with @p degree neighbours, of whom @p drawn are drawn.
+/// Whether each of @p degree neighbours is an entry, in place of @p drawn drawn ones.
 constexpr bool takenWhole(std::int64_t degree, std::int64_t drawn, bool whole)
 {
     return whole && degree > 0 && degree <= drawn;
 }
+/// Entries of a node with @p degree neighbours, of whom @p drawn are drawn.
 constexpr std::int64_t entriesOf(std::int64_t degree, std::int64_t drawn, bool whole)
 {
     return takenWhole(degree, drawn, whole) ? degree : drawn;

@@ -25,7 +25,8 @@ struct StepMetrics {
     double consensusDistance = 0;
     /// Of training by ADMM; 0: not computed. What it minimises, before the step: the summed loss and the ridge.
     double objective = 0;
-    /// The augmented Lagrangian behind the step's updates, before that of the duals, which raises it.
+    /// The augmented Lagrangian behind the step's updates, before that of the duals, which raises it. With a parameter
+    /// server workers add it up with the parameters that they have: as the objective, of those before the step.
     double lagrangian = 0;
     double primalResidual = 0; ///< norm of the residuals of all constraints that have duals, behind the step
     double dualResidual = 0;   ///< norm of the change of the parameters that workers share, as of consensus ADMM (Boyd

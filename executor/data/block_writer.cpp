@@ -27,7 +27,7 @@ std::optional<BlockShape::Binding> bindingOf(const std::string &name)
 
 bool isFloat(Content content) { return content == Content::Rows || content == Content::Weights; }
 
-/// Elements a sample of what @p binding says, which stands in @p needs; 0: it does not.
+/// Elements a sample of @p content, which stands in @p needs; 0: it does not.
 std::int64_t elementsOf(const BlockShape &shape, const Needs &needs, Content content)
 {
     for (std::size_t i = 0; i < shape.bindings.size(); ++i) {

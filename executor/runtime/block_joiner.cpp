@@ -25,6 +25,12 @@ bool BlockJoiner::findTrees(const Message &message, std::int64_t samples, std::v
 {
     const gnn::Fanout &fanout = m_shape.fanout;
     const std::int64_t places = message.counts.places;
+    for (std::int64_t place = 0; place < places; ++place)
+        if (const std::int32_t row = shortAt(message.places, place); row < 0 || row >= message.counts.rows)
+            return false;
+    for (std::int64_t row = 0; row < message.counts.rows; ++row)
+        if (const std::int64_t node = nodeAt(message, row); node < 0 || node >= m_nodes)
+            return false;
     begins.assign(1, 0);
     for (std::int64_t i = 0; i < samples; ++i) {
         const std::int64_t seed = begins.back();
@@ -41,11 +47,18 @@ bool BlockJoiner::findTrees(const Message &message, std::int64_t samples, std::v
     return begins.back() == places;
 }
 
+std::int64_t BlockJoiner::nodeAt(const Message &message, std::int64_t row) const
+{
+    std::int64_t node = 0;
+    std::memcpy(&node, message.rows + rowBytes(row, m_shape.width), sizeof node);
+    return node;
+}
+
 data::BlockWriter::Place BlockJoiner::placeOf(const Message &message, std::int64_t place) const
 {
     const std::byte *row = message.rows + rowBytes(shortAt(message.places, place), m_shape.width);
     data::BlockWriter::Place made;
-    std::memcpy(&made.node, row, sizeof made.node);
+    made.node = nodeAt(message, shortAt(message.places, place));
     made.degree = degreeAt(message, place);
     made.features = row + sizeof made.node;
     return made;

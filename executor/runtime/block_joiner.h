@@ -32,12 +32,14 @@ public:
         std::int64_t begin = 0;
         std::int64_t end = 0;
     };
-    /// @p begins becomes the first place of each of @p samples trees, and the end. False: they do not fit the message.
+    /// @p begins becomes the first place of each of @p samples trees, and the end. False: they do not fit the message,
+    /// or it names rows or nodes that do not exist.
     bool findTrees(const Message &message, std::int64_t samples, std::vector<std::int64_t> &begins) const;
     /// @p inputs: memory by input of the model; nullptr: not wanted. Room behind the rows becomes 0.
     void join(std::span<const Sample> samples, std::span<void *const> inputs);
 
 private:
+    [[nodiscard]] std::int64_t nodeAt(const Message &message, std::int64_t row) const;
     [[nodiscard]] data::BlockWriter::Place placeOf(const Message &message, std::int64_t place) const;
 
     data::BlockShape m_shape;

@@ -167,6 +167,13 @@ std::int64_t SampledBatches::bytesOf(const Part &part) const
 Status SampledBatches::expect(const Batch &batch, std::size_t sampler, Part &part)
 {
     part.expected = true;
+    const std::int64_t most = part.range.count * (1 + m_fanout.first * (1 + m_fanout.second));
+    if (m_context.form != plan::BatchForm::Trees
+        && (part.counts.rows < 0 || part.counts.places < 0 || part.counts.rows > part.counts.places
+            || part.counts.places > most))
+        return failed(fmt::format("sampler {} announces a mini-batch of {} rows and {} places for {} samples; use the "
+                                  "same version of Planloom on all machines",
+                                  m_names[sampler], part.counts.rows, part.counts.places, part.range.count));
     part.data.resize(static_cast<std::size_t>(bytesOf(part)));
     auto ticket = m_context.link.receive(part.data.data(), static_cast<std::int64_t>(part.data.size()),
                                          m_samplers[sampler], part.tag, batch.step, m_rows[sampler]);
@@ -233,9 +240,10 @@ Status SampledBatches::take(Batch &batch)
         if (Status came = m_context.link.wait(part.ticket, m_context.deadline(), what); !came)
             return came;
         if (m_joiner && !m_joiner->findTrees(messageOf(part), part.range.count, part.begins))
-            return failed(fmt::format("{} has other places than it says; use the same version of Planloom on all "
-                                      "machines",
-                                      what));
+            return failed(fmt::format(
+                "{} does not have the rows and places that its trees need; use the same version of Planloom on all "
+                "machines",
+                what));
     }
     m_current = &batch;
     return {};

@@ -180,6 +180,7 @@ void MachineBoard::takeHint(const Result<MovedRole> &moved)
                           .arg(secondsText(moved->seconds), changeText(m_figures->seconds, moved->seconds))
                           .arg(moved->overBound, 0, 'f', 2)
                     : qt(moved.error().message);
+    setDragCursor();
     update();
 }
 
@@ -230,10 +231,12 @@ void MachineBoard::dragTo(const QPointF &pixel)
         m_fits = true;
         if (over >= 0 && over != home)
             askHint(static_cast<std::size_t>(m_pressed), over);
-        setCursor(over < 0 || !m_fits ? Qt::ForbiddenCursor : Qt::ClosedHandCursor);
+        setDragCursor();
     }
     update();
 }
+
+void MachineBoard::setDragCursor() { setCursor(m_over < 0 || !m_fits ? Qt::ForbiddenCursor : Qt::ClosedHandCursor); }
 
 void MachineBoard::mouseReleaseEvent(QMouseEvent *event)
 {

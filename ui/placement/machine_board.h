@@ -34,6 +34,7 @@ public:
     void setEditable(bool editable) { m_editable = editable; }
     /// Pale while the figures that are shown are of a plan that has changed since.
     void setCurrent(bool current);
+    [[nodiscard]] bool isCurrent() const { return m_current; }
     [[nodiscard]] QRectF boxOf(std::int32_t machine) const;
     [[nodiscard]] QRectF chipOf(std::size_t role) const;
     /// What the machine under the dragged chip says; empty: no drag.
@@ -68,6 +69,7 @@ private:
     [[nodiscard]] int roleAt(const QPointF &pixel) const;
     [[nodiscard]] std::int32_t machineAt(const QPointF &pixel) const;
     void askHint(std::size_t role, std::int32_t machine);
+    void setDragCursor();
     void takeHint(const Result<MovedRole> &moved);
 
     // machine_board_paint.cpp

@@ -145,7 +145,7 @@ void PlacementView::showDocument(const QString &problem)
 void PlacementView::showFigures(const std::shared_ptr<const PlacementFigures> &figures, const QString &before)
 {
     m_board->setFigures(figures);
-    m_board->setCurrent(true);
+    m_board->setCurrent(!figures || figures->document == m_document);
     m_board->setEditable(figures == m_figures && isCurrent());
     if (!figures)
         return;
@@ -326,8 +326,10 @@ void PlacementView::showPoint(int point)
     m_pointFigures.ask(
         [this, document = m_document, machineOf = shown.machineOf](Progress &progress) -> Job::Completion {
             return [this, figures = figuresOf(document, machineOf, progress)] {
-                if (!figures)
+                if (!figures) {
+                    showFigures(m_figures, QString());
                     return this->state()->say(MessageLevel::Error, qt(figures.error().message));
+                }
                 showFigures(std::make_shared<const PlacementFigures>(*figures), tr("Shown, not taken: "));
             };
         });

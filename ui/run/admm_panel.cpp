@@ -131,14 +131,16 @@ void AdmmPanel::readResiduals()
     m_map->set(residuals ? *std::move(residuals) : run::Residuals());
 }
 
-/// A line of residuals is of the end of a step, as its Lagrangian is, the objective of its beginning: it is drawn with
-/// what the step before has left.
+/// A line of residuals is of the end of a step, as its Lagrangian is but with a parameter server, the objective of its
+/// beginning: it is drawn with what the step before has left.
 void AdmmPanel::readObjective()
 {
     const std::string folder = m_folder.toStdString();
     const auto text = readFile(folder + "/metrics.jsonl");
     const auto steps = text ? run::metricsFromJson(*text) : Result<std::vector<run::StepMetrics>>(text.error());
     const auto document = plan::readPlan(folder + "/plan.json");
+    const bool isServed =
+        document && document->plan.admm && document->plan.admm->parallel == admm::Parallel::Asynchronous;
     const run::Residuals &residuals = m_map->residuals();
     const std::vector<double> penalties =
         document && document->plan.admm ? run::penaltiesOf(residuals, *document->plan.admm) : std::vector<double>();
@@ -146,6 +148,7 @@ void AdmmPanel::readObjective()
     QList<QPointF> penalised;
     QList<QPointF> lagrangian;
     double most = 0;
+    double least = 0; // the Lagrangian may fall below 0
     double last = 1;
     std::size_t row = 0;
     for (const run::StepMetrics &step : steps ? *steps : std::vector<run::StepMetrics>()) {
@@ -155,9 +158,10 @@ void AdmmPanel::readObjective()
         objective << QPointF(last, step.objective);
         most = std::max(most, step.objective);
         if (step.lagrangian != 0) {
-            last += 1;
+            last += isServed ? 0 : 1;
             lagrangian << QPointF(last, step.lagrangian);
             most = std::max(most, step.lagrangian);
+            least = std::min(least, step.lagrangian);
             continue;
         }
         while (row < penalties.size() && residuals.steps[row] + 1 < step.step)
@@ -173,6 +177,8 @@ void AdmmPanel::readObjective()
     m_objectiveChart->chart()->legend()->markers(m_penalised).front()->setVisible(!penalised.isEmpty());
     m_objectiveChart->chart()->legend()->markers(m_lagrangian).front()->setVisible(!lagrangian.isEmpty());
     m_objectiveChart->setRanges(std::max(last, 1.0), most > 0 ? most * 1.05 : 1);
+    if (least < 0)
+        m_objectiveChart->y()->setRange(least * 1.05, most > 0 ? most * 1.05 : 0);
 }
 
 void AdmmPanel::readDuals()

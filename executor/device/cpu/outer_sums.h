@@ -22,8 +22,7 @@ struct OuterRows {
 };
 
 /// sums[l * right.stride + j] += left[r][l] right[r][j] for l < kOuterLines and j < columns (up to whole vectors more),
-/// over
-/// @p rows in their order: whatever a sum's neighbours are, it is the same to the bit.
+/// over @p rows in their order: whatever a sum's neighbours are, it is the same to the bit on one instruction set.
 void addOuterProducts(std::int64_t rows, OuterRows left, OuterRows right, std::int64_t columns, double *sums);
 
 } // namespace planloom::device
