@@ -310,7 +310,7 @@ private Q_SLOTS:
                               [prefetch](plan::Plan &plan) { plan.job->prefetch = prefetch; });
         QVERIFY(m_view->figures() != nullptr && !m_view->isCurrent());
         QCOMPARE(figures().seconds, before);
-        for (int tab = 0; tab < m_view->tabs()->count(); ++tab) { // whatever is looked at meanwhile
+        for (int tab = 0; tab < m_view->tabs()->count(); ++tab) { // in any of them
             m_view->tabs()->setCurrentIndex(tab);
             QVERIFY(!board()->isCurrent());
         }
