@@ -26,8 +26,9 @@ constexpr std::int64_t kFactor = 4;
 constexpr int kFewestRounds = 5;
 constexpr int kMostRounds = 200;
 constexpr int kTag = 1;
-constexpr double kLongestBeside = 0.1; ///< seconds of an all-reduce beside work
-constexpr double kTimesAsLong = 1.5;   ///< that the work takes on its own, at first
+constexpr double kLongestBeside = 0.1;    ///< seconds of an all-reduce beside work
+constexpr double kTimesAsLong = 1.5;      ///< that the work takes on its own, at first
+constexpr double kMostSecondsBeside = 20; // then what was measured until then has to do
 constexpr int kRoundsBeside = 11;
 constexpr int kFewPieces = 64;
 constexpr int kMostPieces = 1 << 14;
@@ -150,22 +151,25 @@ private:
             return {};
         auto pieces = static_cast<int>(std::ceil(kFewPieces * std::max(1.0, kTimesAsLong * alone / few->seconds)));
         std::vector<double> longer;
-        for (int round = 0; round < kRoundsBeside; ++round) {
+        double spent = 0; // the same on every rank
+        for (int round = 0; round < kRoundsBeside && spent < kMostSecondsBeside; ++round) {
             const Result<Work> without = work(pieces, 0);
             const Result<Work> with = without ? work(pieces, static_cast<std::int64_t>(bytes)) : without;
             if (!with)
                 return with.error();
+            spent += without->seconds + with->seconds;
             if (with->waited > 0 && pieces < kMostPieces) { // the work has to cover it
                 pieces *= 2;
                 longer.clear();
                 round = -1;
                 continue;
             }
-            longer.push_back((with->seconds - without->seconds) * without->computed / without->seconds);
+            longer.push_back((with->seconds - with->waited - without->seconds) * without->computed / without->seconds);
         }
         const std::int64_t sent = cost::collectiveBytesOf(Collective::AllReduce, static_cast<std::int64_t>(bytes),
                                                           m_comm.size(), m_comm.rank());
-        m_coreSecondsPerByte = std::max(0.0, median(std::move(longer)) / static_cast<double>(sent));
+        if (!longer.empty())
+            m_coreSecondsPerByte = std::max(0.0, median(std::move(longer)) / static_cast<double>(sent));
         return {};
     }
 

@@ -11,13 +11,29 @@
 namespace planloom::compile {
 namespace {
 
-/// Work of the ranks that compute on one core, of the core that has most.
+/// Work of the ranks that share one core, of the core that has most. What members of a collective take of a core
+/// together is at most the time of the collective, as in simulate/shared_cores.h.
 Seconds busiestCore(const Program &program)
 {
     std::map<std::int32_t, Seconds> work;
+    const auto coreOf = [&](const Task &task) { return program.ranks[task.rank.index()].core; };
     for (const Task &task : program.tasks)
-        if (const std::int32_t core = program.ranks[task.rank.index()].core; core >= 0)
-            work[core] += program.coreSeconds(task) * program.shareOfSteps(task);
+        if (const std::int32_t core = coreOf(task); core >= 0 && !task.group.valid())
+            work[core] += std::min(task.duration, program.coreSeconds(task)) * program.shareOfSteps(task);
+    for (std::size_t g = 0; g < program.groups.size(); ++g) {
+        std::map<std::int32_t, Seconds> taken;
+        Seconds longest;
+        double share = 0;
+        for (const TaskId id : program.membersOf(GroupId(g))) {
+            const Task &task = program.task(id);
+            longest = std::max(longest, task.duration);
+            share = program.shareOfSteps(task);
+            if (const std::int32_t core = coreOf(task); core >= 0)
+                taken[core] += program.coreSeconds(task);
+        }
+        for (const auto &[core, seconds] : taken)
+            work[core] += std::min(longest, seconds) * share;
+    }
     Seconds most;
     for (const auto &[core, seconds] : work)
         most = std::max(most, seconds);

@@ -388,14 +388,18 @@ void Walker::releasePlanned(std::int32_t index)
         auto decision = direct(planned.storage);
         if (!decision)
             continue;
-        const bool hostIsFull = planned.action == Decision::Action::Swap && m_limits.policy.hostBytes > 0
-            && m_host.used() + hostBytes(planned.storage) > m_limits.policy.hostBytes;
-        if (!hostIsFull)
+        if (planned.action != Decision::Action::Swap || hasRoomOnHost(planned.storage))
             decision->action = planned.action;
         decision->score = score(planned.storage);
         decision->chainCost = decision->cost + m_evicted.ancestorSeconds(planned.storage);
         leave(planned.storage, *decision);
     }
+}
+
+bool Walker::hasRoomOnHost(std::int32_t index) const
+{
+    const std::int64_t most = m_limits.policy.hostBytes; // 0: no limit
+    return most <= 0 || m_host.used() + hostBytes(index) <= most;
 }
 
 void Walker::vacate(std::int32_t index)
@@ -458,11 +462,11 @@ Error Walker::noCandidate(std::int64_t bytes) const
         names += (i > 0 ? ", " : "") + (m_nameOf ? m_nameOf(held[i]) : fmt::format("storage {}", held[i])) + " ("
             + format(Bytes(storage(held[i]).bytes)) + ")";
     const bool inPieces = m_pool.used() + bytes <= m_limits.budget;
-    const bool hostIsFull = std::any_of(m_candidates.begin(), m_candidates.end(), [&](std::int32_t each) {
-        return mayLeave(each) && m_limits.policy.hostBytes > 0
-            && m_host.used() + hostBytes(each) > m_limits.policy.hostBytes;
-    });
-    if (hostIsFull)
+    const bool swaps = m_limits.policy.director != plan::MemoryDirector::Recompute;
+    const bool needsHost = swaps && std::any_of(m_candidates.begin(), m_candidates.end(), [&](std::int32_t each) {
+                               return mayLeave(each) && !hasRoomOnHost(each);
+                           });
+    if (needsHost)
         return badInput(fmt::format("a memory budget of {} needs more room on the host than host_bytes allow: {} are "
                                     "wanted on the device, and {} of {} on the host are taken; give more host_bytes, a "
                                     "larger budget or smaller micro-batches",

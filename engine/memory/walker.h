@@ -75,6 +75,7 @@ private:
     Status releaseAfter();
     void settle();
     bool awaitLeaving();
+    [[nodiscard]] bool hasRoomOnHost(std::int32_t storage) const;
     void vacate(std::int32_t storage);
     void giveHost(std::int32_t storage);
     Error noCandidate(std::int64_t bytes) const;

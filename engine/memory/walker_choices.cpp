@@ -82,8 +82,7 @@ std::optional<Decision> Walker::direct(std::int32_t index)
     const bool isChain = m_limits.policy.director == MemoryDirector::Chain;
     const double again = isChain ? made.cost + m_evicted.ancestorSeconds(index) : made.cost;
     made.ratio = again > 0 ? trip / again : std::numeric_limits<double>::infinity();
-    const bool canSwap = m_limits.policy.director != MemoryDirector::Recompute
-        && (m_limits.policy.hostBytes == 0 || m_host.used() + hostBytes(index) <= m_limits.policy.hostBytes);
+    const bool canSwap = m_limits.policy.director != MemoryDirector::Recompute && hasRoomOnHost(index);
     const bool canRecompute = m_limits.policy.director != MemoryDirector::Swap && storage(index).recomputable;
     if (!canSwap && !canRecompute)
         return std::nullopt;

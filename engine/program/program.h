@@ -309,9 +309,9 @@ struct Program {
     std::optional<ParameterServer> server; ///< that ranks exchange sums with; its process follows theirs
     std::int64_t shards = 1; ///< of the samples, of which a step trains on one with what it has kept (ADMM)
     /// Of the core that a rank shares with others: what a collective takes of it for each byte that the rank sends in
-    /// it; 0: nothing that is known.
+    /// it; 0: not measured.
     double coreSecondsPerByte = 0;
-    double ridge = 0;        ///< of training by ADMM: half of it times the squared weights is added to the summed loss
+    double ridge = 0; ///< of training by ADMM: half of it times the squared weights is added to the summed loss
     std::int64_t microBatches = 0;
     std::int64_t globalBatch = 0;
     Seconds lowerBound; ///< busiest lane's or core's work: no order of the tasks can be faster
@@ -346,7 +346,8 @@ struct Program {
         const Cadence &cadence = cadences[static_cast<std::size_t>(task.cadence - 1)];
         return cadence.last < Cadence::kEndless ? 0 : 1.0 / cadence.period;
     }
-    /// Seconds of its rank's core that @p task takes, where ranks share cores.
+    /// Seconds of its rank's core that @p task takes, where ranks share cores; all members of its group on one core
+    /// take at most the group's duration (simulate/shared_cores.h).
     [[nodiscard]] Seconds coreSeconds(const Task &task) const
     {
         if (task.lane == Lane::Compute)

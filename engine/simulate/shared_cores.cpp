@@ -45,12 +45,17 @@ std::int32_t SharedCores::coreOf(const program::Task &task) const
 std::vector<SharedCores::Need> SharedCores::needsOf(std::span<const TaskId> members, double seconds) const
 {
     std::vector<Need> needs;
+    std::vector<double> all(m_cores.size(), 0); // that the members take of each core
     for (const TaskId id : members) {
         const program::Task &task = m_program.task(id);
         const std::int32_t core = m_coreOf[task.rank.index()];
-        if (const double own = m_program.coreSeconds(task).value(); core >= 0 && own > 0 && seconds > 0)
-            needs.push_back({core, std::min(1.0, own / seconds)});
+        if (const double own = m_program.coreSeconds(task).value(); core >= 0 && own > 0 && seconds > 0) {
+            needs.push_back({core, own});
+            all[static_cast<std::size_t>(core)] += own;
+        }
     }
+    for (Need &need : needs)
+        need.part /= std::max(seconds, all[static_cast<std::size_t>(need.core)]);
     return needs;
 }
 

@@ -44,7 +44,8 @@ private:
         [[nodiscard]] double end() const;
         void pass(double now);
     };
-    /// The need of a rank that communicates.
+    /// What a rank's collective takes of its core. Members on one core take no more than all of it: the collective's
+    /// own time is that which they need together.
     struct Need {
         std::int32_t core = 0;
         double part = 0; ///< of the core's time, 0 to 1

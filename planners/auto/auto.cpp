@@ -444,6 +444,9 @@ private:
     /// out cuts that are far too full, and a policy may make room in them all the same.
     void limitSimplest()
     {
+        if (m_settings.seeds.empty()) // other planners' answers are not wanted
+            return;
+        m_progress.report(0, "nothing fits; trying memory policies on simple plans");
         const Result<Problem> unlimited = withoutMemoryLimit(m_problem);
         std::vector<plan::Plan> plans;
         for (const Planner *seed : m_seeds) {

@@ -124,8 +124,8 @@ void warn(PlanReport &report)
         >= kAll * estimate.at("averaging_exchange_seconds");
     report.notes.push_back(fmt::format("{:.0f} % of the average is hidden; {}", 100 * hidden,
                                        longEnough
-                                           ? "collectives inside of the replicas wait behind it, or it takes time "
-                                             "of cores that ranks share"
+                                           ? "collectives inside of the replicas wait behind it, or the cores that "
+                                             "ranks share have no time left for it"
                                            : "delay=auto finds a delay that is as long as the average"));
 }
 
