@@ -31,7 +31,7 @@ struct Side {
     [[nodiscard]] double samplesPerSecond() const
     {
         const double seconds = iterationSeconds();
-        return seconds > 0 ? static_cast<double>(document.plan.globalBatch) / seconds : 0;
+        return seconds > 0 ? predicted.samplesPerIteration() / seconds : 0;
     }
     [[nodiscard]] std::int64_t peakBytes() const
     {

@@ -59,7 +59,8 @@ Result<Prediction> predict(const plan::Document &document, bool kernels)
     }
     prediction.nodes = nodesOf(*program, cluster, prediction.tables.ranks.size());
     prediction.peakBytes.resize(prediction.tables.ranks.size()); // neither roles nor servers have an arena
-    prediction.globalBatch = document.plan.globalBatch;
+    prediction.samplesPerIteration =
+        program->server ? simulation->report.samplesPerIteration() : static_cast<double>(document.plan.globalBatch);
     prediction.modelName = document.plan.modelName;
     prediction.plan = plan::fingerprint(document);
     return prediction;

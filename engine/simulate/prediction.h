@@ -17,7 +17,7 @@ struct Prediction {
     std::vector<std::int64_t> peakBytes; ///< per rank: the arena
     trace::Tables tables;
     std::vector<std::int32_t> nodes; ///< per rank: its machine, an index of Cluster::nodes()
-    std::int64_t globalBatch = 1;
+    double samplesPerIteration = 1;  ///< Report::samplesPerIteration()
     std::string modelName;
     std::string plan; ///< plan::fingerprint()
 };

@@ -48,6 +48,9 @@ struct Report {
     std::vector<DeviceReport> devices;
     double lowerBoundSeconds = 0;
     double speedupOverOneDevice = 0;
+
+    /// The global batch; with a parameter server those that a version is made of.
+    [[nodiscard]] double samplesPerIteration() const { return samplesPerSecond * iterationSeconds; }
 };
 
 /// What a simulation records beside the figures.

@@ -236,7 +236,7 @@ void Run::onMetrics(WorkerId worker, run::StepMetrics step)
     if (!isCurrent(worker))
         return;
     m_group->progressed(worker.rank);
-    step.samplesPerSecond = step.seconds > 0 ? static_cast<double>(m_prediction.globalBatch) / step.seconds : 0;
+    step.samplesPerSecond = step.seconds > 0 ? m_prediction.samplesPerIteration / step.seconds : 0;
     m_anyStep = true;
     m_recorder.add(step);
     m_events.publish(step);

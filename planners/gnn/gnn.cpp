@@ -67,9 +67,11 @@ Result<planloom::gnn::Fanout> fanoutOfModel(const Problem &problem)
         return inputs.error();
     const std::int64_t width = problem.sampledGraph->width;
     if (inputs->features != width)
-        return badInput(fmt::format("the graph has {} features a node, and the model wants {}; plan zoo:graphsage (64) "
-                                    "or zoo:graphsage-blocks (16), or make the graph with --width {}",
-                                    width, inputs->features, inputs->features));
+        return badInput(
+            fmt::format("the graph has {} features a node, and the model wants {}; plan another model (of the "
+                        "zoo, graphsage and gcn take 64, graphsage-blocks and gcn-blocks 16), or make the "
+                        "graph with --width {}",
+                        width, inputs->features, inputs->features));
     return inputs->fanout;
 }
 

@@ -127,6 +127,16 @@ private slots:
         for (const char *name : {"\"S\"", "\"w0\"", "\"w1\"", "parameter server"})
             QVERIFY2(trace.contains(name), name);
 
+        // A version is made of what arrives in it, not of the whole batch.
+        const QJsonObject sides = objectOf(run({"compare", "ap.json", "ap.run", "--json"}).out);
+        const double predicted = objectOf(simulated.out)["samples_per_second"].toDouble();
+        const QJsonObject a = sides["a"].toObject(), b = sides["b"].toObject();
+        QCOMPARE(a["samples_per_second"].toDouble(), predicted);
+        QVERIFY(predicted * objectOf(simulated.out)["iteration_seconds"].toDouble() < 0.7 * 1198);
+        QVERIFY(std::abs(b["samples_per_second"].toDouble() * b["iteration_seconds"].toDouble()
+                         - predicted * a["iteration_seconds"].toDouble())
+                < 1e-6 * 1198);
+
         const Done again = train("ap.json", "again.run", 12, often + QStringList{"--arrivals", "ap.run/arrivals.csv"});
         QVERIFY2(again.status == 0, again.err.constData());
         QCOMPARE(readAll(at("again.run/arrivals.csv")), recorded);

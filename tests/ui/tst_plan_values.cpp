@@ -203,6 +203,15 @@ void TestPlanValues::shapesAreShort()
     plan.stages.resize(4);
     plan.stages.erase(plan.stages.begin(), plan.stages.begin() + 2);
     QCOMPARE(shapeText(plan), QStringLiteral("16 + 2 devices"));
+    plan.stages.resize(1);
+    plan.stages[0].devices.assign(4, DeviceId(0));
+    plan.stages[0].mesh = {2, 2};
+    QCOMPARE(shapeText(plan), QString::fromUtf8("2 replicas × 2-way tensor"));
+    plan.admm.emplace().timeRanges = 2;
+    QCOMPARE(shapeText(plan), QString::fromUtf8("2 replicas × 2 ranges of time steps"));
+    plan.stages[0].devices.resize(2);
+    plan.stages[0].mesh = {1, 2};
+    QCOMPARE(shapeText(plan), QStringLiteral("2 ranges of time steps"));
 }
 
 void TestPlanValues::summarySaysWhatChanged()

@@ -45,6 +45,7 @@ private Q_SLOTS:
     void aRunLiesBesideItsOwnPrediction();
     void aRoundLiesBesideItsPrediction();
     void aSimulatorsTraceIsNotMeasured();
+    void aResumedRunBeginsWhereItWentOn();
     void aTraceWithoutItsPlanSaysWhatItIs();
     void theLegendIsWholeInANarrowView();
     void startsInTheTableDiffer();
@@ -456,6 +457,39 @@ void TestTimelineView::averagesAreMarked()
     const int x = TimelinePainter::kGutter + static_cast<int>(viewport.axis().toPixel(static_cast<double>(merges[0])));
     const int foot = TimelinePainter::kRuler + row->y - viewport.scroll() + row->height;
     QCOMPARE(canvas().grab().toImage().pixelColor(x, foot - 1), theme().text);
+}
+
+/// Steps before the one where a run went on have no records: they cannot be chosen.
+void TestTimelineView::aResumedRunBeginsWhereItWentOn()
+{
+    QTemporaryDir folder;
+    const QString path = folder.filePath(QStringLiteral("resumed.pltrace"));
+    trace::Trace trace = m_state->simulation()->trace;
+    trace.plan = plan::fingerprint(*m_state->document());
+    trace.clock = "wall";
+    const std::vector<trace::Record> step = trace.records;
+    const std::int64_t length =
+        std::ranges::max(step, {}, [](const trace::Record &r) { return r.start + r.duration; }).start + 1'000'000'000;
+    trace.records.clear();
+    for (const int number : {40, 41, 43}) { // the records of 42 are lost
+        for (trace::Record record : step) {
+            record.step = number;
+            record.start += (number - 40) * length;
+            trace.records.push_back(record);
+        }
+    }
+    QVERIFY(trace::writeTrace(trace, path.toStdString()));
+    QVERIFY(m_state->openTrace({path}));
+    QTRY_VERIFY_WITH_TIMEOUT(m_view->model().hasMeasured(), 20'000);
+    QCOMPARE(m_view->model().firstStep(), 40);
+    auto *box = m_view->findChild<QSpinBox *>();
+    QTRY_VERIFY(box->isVisible());
+    QCOMPARE(box->minimum(), 40);
+    box->setValue(10);
+    QCOMPARE(m_view->model().anchorStep(), 40);
+    QVERIFY2(m_view->footerText().contains(QStringLiteral("step 40: ")), qPrintable(m_view->footerText()));
+    box->setValue(42);
+    QVERIFY2(m_view->footerText().contains(QStringLiteral("no records of step 42")), qPrintable(m_view->footerText()));
 }
 
 void TestTimelineView::aSimulatorsTraceIsNotMeasured()

@@ -223,9 +223,7 @@ void RunView::refreshTable()
                               {secondsText(predicted->iterationSeconds), predicted->iterationSeconds},
                               {known ? secondsText(measured) : QStringLiteral("–"), measured},
                               timeError(predicted->iterationSeconds, measured)});
-        const double speed = known && predicted->iterationSeconds > 0
-            ? predicted->samplesPerSecond * predicted->iterationSeconds / measured
-            : 0;
+        const double speed = known ? predicted->samplesPerIteration() / measured : 0;
         table.rows.push_back({{tr("Samples per second"), {}},
                               {QString::number(predicted->samplesPerSecond, 'f', 1), predicted->samplesPerSecond},
                               {known ? QString::number(speed, 'f', 1) : QStringLiteral("–"), speed},

@@ -42,6 +42,11 @@ QString shapeText(const plan::Plan &plan)
 {
     if (plan.stages.empty())
         return QObject::tr("no stages");
+    if (plan.admm && plan.admm->timeRanges > 1) { // the second dimension of its mesh
+        const QString ranges = QObject::tr("%1 ranges of time steps").arg(plan.admm->timeRanges);
+        const std::size_t replicas = plan.stages.front().replicas();
+        return replicas > 1 ? QObject::tr("%1 replicas × %2").arg(replicas).arg(ranges) : ranges;
+    }
     if (plan.stages.size() == 1)
         return oneStage(plan.stages.front());
     const auto alike = [&](const plan::Stage &stage) {

@@ -98,9 +98,21 @@ void TimelineModel::setAnchorStep(int step)
         m_offset = 0;
         return;
     }
-    m_anchor = std::clamp(step, 0, steps() - 1) / roundSteps() * roundSteps();
-    const std::int64_t begin = this->step(m_anchor).begin;
-    m_offset = begin == std::numeric_limits<std::int64_t>::max() ? 0 : begin - lod(false).begin();
+    m_anchor = std::clamp(step, firstStep(), steps() - 1) / roundSteps() * roundSteps();
+    m_offset = hasStep(m_anchor) ? this->step(m_anchor).begin - lod(false).begin() : 0;
+}
+
+bool TimelineModel::hasStep(int step) const
+{
+    return step >= 0 && step < steps() && this->step(step).begin != std::numeric_limits<std::int64_t>::max();
+}
+
+int TimelineModel::firstStep() const
+{
+    int first = 0;
+    while (first < steps() && !hasStep(first))
+        ++first;
+    return first < steps() ? first : 0;
 }
 
 int TimelineModel::lastWholeRound() const

@@ -93,6 +93,10 @@ public:
 
     [[nodiscard]] int steps() const { return static_cast<int>(m_measured->steps().size()); }
     /// The first step of the anchor; -1: nothing is measured.
+    /// The first measured step of which there are records: of a run that was resumed, the step where it went on.
+    [[nodiscard]] int firstStep() const;
+    /// False: of this measured step there are no records.
+    [[nodiscard]] bool hasStep(int step) const;
     [[nodiscard]] int anchorStep() const { return m_anchor; }
     /// The round that @p step is in becomes the anchor.
     void setAnchorStep(int step);

@@ -272,13 +272,14 @@ void TimelineView::refreshStepBox()
     const int round = m_model.roundSteps();
     const int last = std::max(m_model.steps() - 1, 0);
     m_stepBox->setPrefix(round > 1 ? tr("Steps ") : tr("Step "));
-    m_stepBox->setRange(0, last);
+    const int first = m_model.firstStep();
+    m_stepBox->setRange(first, last);
     m_stepBox->setSingleStep(round);
-    const QString all = tr(" (0–%1)").arg(last); // counted from 0, as the log and the commands do
-    const int anchor = std::max(m_model.anchorStep(), 0);
+    const QString all = tr(" (%1–%2)").arg(first).arg(last); // counted from 0, as the log and the commands do
+    const int anchor = std::max(m_model.anchorStep(), first);
     m_stepBox->setSuffix(round > 1 ? tr("–%1").arg(std::min(anchor + round - 1, last)) + all : all);
-    m_stepBox->setValue(std::max(m_model.anchorStep(), 0));
-    m_stepBoxAction->setVisible(m_model.steps() > round); // of one there is nothing to choose
+    m_stepBox->setValue(anchor);
+    m_stepBoxAction->setVisible(m_model.steps() - first > round); // of one there is nothing to choose
     m_follow->setEnabled(m_model.hasMeasured());
 }
 
@@ -396,6 +397,10 @@ void TimelineView::refreshFooter()
 
 void TimelineView::addMeasuredFacts(QStringList &facts) const
 {
+    if (!m_model.hasStep(m_model.anchorStep())) {
+        facts << tr("no records of step %1").arg(m_model.anchorStep());
+        return;
+    }
     const trace::Round round = m_model.round(m_model.anchorStep());
     const double seconds = round.secondsPerStep();
     const QString clock = tr(m_model.clockName(true));

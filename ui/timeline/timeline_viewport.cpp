@@ -75,8 +75,8 @@ void TimelineViewport::modelChanged(QSize widget, bool keepView)
         const int last = m_model.steps() - 1;
         if (last >= 0) {
             const trace::Window newest = m_model.step(last);
-            const double length = static_cast<double>(m_model.step(std::max(last - 1, 0)).end
-                                                      - m_model.step(std::max(last - 1, 0)).begin);
+            const trace::Window whole = m_model.step(m_model.hasStep(last - 1) ? last - 1 : last);
+            const auto length = static_cast<double>(whole.end - whole.begin);
             m_axis.show(static_cast<double>(newest.end) - kFollowShare * length, static_cast<double>(newest.end), 0);
         }
     } else if (!keepView || wasAll) {
@@ -135,7 +135,7 @@ void TimelineViewport::showAll()
 
 void TimelineViewport::showStep(int step)
 {
-    if (step < 0 || step >= m_model.steps())
+    if (!m_model.hasStep(step))
         return;
     remember();
     const trace::Window window = m_model.round(step).window;
