@@ -408,7 +408,7 @@ void TestMemory::refusals()
     } cases[] = {
         {{{{}}, 8, 1}, "delta,budget=4096", "cannot hold what one operator needs at once"},
         {{{{}}, 8, 1}, "delta,budget=60%,recompute_cap=0,director=recompute", "run again for more than 0 times"},
-        {{{{}}, 8, 1}, "delta,budget=60%,host_bytes=64,director=swap", "nothing more may leave"},
+        {{{{}}, 8, 1}, "delta,budget=60%,host_bytes=64,director=swap", "64 B on the host are taken, locked are "},
         {{{{}}, 8, 1}, "delta,budget=60%,director=swap,host_tier=/proc", "cannot be made in /proc"},
         {{{{}}, 8, 1}, "delta,budget=60%,director=swap,host_tier=/dev/full", "cannot be made in /dev/full"},
         {{{{}}, 8, 1}, "delta,budget=60%,optimizer_state=host,host_bytes=4096", "the optimizer's state takes"},
