@@ -43,6 +43,7 @@ struct Mailbox {
 struct Shared {
     std::atomic<std::int32_t> joined;
     std::atomic<std::int32_t> leaving;
+    std::atomic<std::int32_t> closed;                ///< a member's connections are: the others meet it, too
     std::atomic<std::int32_t> devices[kMostMembers]; ///< 1 + the number of the member's GPU
     Mailbox boxes[kMostMembers][kMostMembers];
 };
@@ -345,8 +346,8 @@ int give(std::vector<Call> calls)
         return team.state;
     const std::int64_t number = team.calls++;
     if (team.position == 0 && team.faults.failsAfter >= 0 && number >= team.faults.failsAfter) {
-        team.state = error(cuda::kTeamRemoteError, "emulated: connection closed by a remote peer");
-        return cuda::kTeamSuccess; // it comes asynchronously
+        team.shared->shared().closed = 1; // it comes asynchronously
+        return cuda::kTeamSuccess;
     }
     const bool silent = team.position == 0 && team.faults.silentAfter >= 0 && number >= team.faults.silentAfter;
     std::vector<Move> moves;
@@ -559,6 +560,8 @@ int asyncError(TeamHandle team, int *state)
     }
     if (team->finalizing && team->state == cuda::kTeamInProgress && all.leaving == team->members)
         team->state = cuda::kTeamSuccess;
+    if (all.closed != 0 && team->state == cuda::kTeamSuccess)
+        team->state = error(cuda::kTeamRemoteError, "emulated: connection closed by a remote peer");
     *state = team->state;
     if (*state == cuda::kTeamInProgress && leavesOutWait())
         *state = cuda::kTeamSuccess;

@@ -25,9 +25,9 @@ public:
         bool missing = false; ///< there is no library
         int version = 22809;
         bool neverReady = false; ///< communicators stay in progress
-        int failsAfter = -1;     ///< the member at position 0 of a communicator meets an asynchronous error at its call
-                                 ///< with this number; -1: none
-        int silentAfter = -1;    ///< its work never ends from this call on: a member that is gone
+        int failsAfter = -1;     ///< at this call of the member at position 0 of a communicator all its members meet an
+                             ///< asynchronous error with this number; -1: none
+        int silentAfter = -1; ///< its work never ends from this call on: a member that is gone
     };
     static void set(const Faults &faults);
     /// Error: the library is missing.
