@@ -418,12 +418,9 @@ memory::Stream chainOf(int n, std::pair<double, std::int64_t> odd, std::pair<dou
 Status compareWithOptimum(bool &bad)
 {
     const std::pair<const char *, memory::Stream> streams[] = {
-        {"U10", chainOf(10, {1, 1}, {1, 1})},
-        {"A10", chainOf(10, {5, 4}, {1, 1})},
-        {"B10", chainOf(10, {1, 4}, {5, 1})},
-        {"U12", chainOf(12, {1, 1}, {1, 1})},
-        {"A14", chainOf(14, {5, 4}, {1, 1})},
-        {"B14", chainOf(14, {1, 4}, {5, 1})},
+        {"U10", chainOf(10, {1, 1}, {1, 1})}, {"A10", chainOf(10, {5, 4}, {1, 1})},
+        {"B10", chainOf(10, {1, 4}, {5, 1})}, {"U12", chainOf(12, {1, 1}, {1, 1})},
+        {"A14", chainOf(14, {5, 4}, {1, 1})}, {"B14", chainOf(14, {1, 4}, {5, 1})},
     };
     fmt::print(
         "\nchains at 80 %, 60 % and 50 % of their bytes, copies at 2 bytes/s in the way of operators: seconds, and "

@@ -26,8 +26,8 @@ public:
         int version = 22809;
         bool neverReady = false; ///< communicators stay in progress
         int failsAfter = -1;     ///< at this call of the member at position 0 of a communicator all its members meet an
-                             ///< asynchronous error with this number; -1: none
-        int silentAfter = -1; ///< its work never ends from this call on: a member that is gone
+                                 ///< asynchronous error with this number; -1: none
+        int silentAfter = -1;    ///< its work never ends from this call on: a member that is gone
     };
     static void set(const Faults &faults);
     /// Error: the library is missing.

@@ -37,7 +37,7 @@ struct Sent {
 struct PlacementFigures {
     using DocumentPtr = std::shared_ptr<const plan::Document>;
     DocumentPtr document; ///< whose roles they are, there or elsewhere
-    gnn::Job job; ///< resources: devices, role-slots
+    gnn::Job job;         ///< resources: devices, role-slots
     gnn::Placement machineOf;
     double seconds = 0; ///< under the plan's policy, queues filled
     /// The same under each; 0: not computed, as the job is large.

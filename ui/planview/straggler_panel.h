@@ -45,7 +45,7 @@ private:
     [[nodiscard]] double factor() const;
 
     std::shared_ptr<Simulations> m_simulations; ///< of the document that is shown; null while workers are changed
-    QString m_server; ///< "AP(1, 4)"
+    QString m_server;                           ///< "AP(1, 4)"
     QComboBox *m_workers;
     QSlider *m_slider;
     QLabel *m_text;

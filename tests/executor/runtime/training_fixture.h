@@ -85,7 +85,7 @@ struct Outcome {
     std::string problem; ///< empty: none
     std::vector<double> losses;
     std::vector<double> lagrangians; ///< run::StepMetrics::lagrangian
-    std::vector<double> distances; ///< run::StepMetrics::consensusDistance
+    std::vector<double> distances;   ///< run::StepMetrics::consensusDistance
     std::vector<std::int64_t> peaks;
     std::vector<std::int64_t> collectiveBytes;
     std::vector<std::vector<trace::Record>> records;
