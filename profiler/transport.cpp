@@ -27,16 +27,16 @@ constexpr int kFewestRounds = 5;
 constexpr int kMostRounds = 200;
 constexpr int kTag = 1;
 constexpr double kLongestBeside = 0.1;    ///< seconds of an all-reduce beside work
-constexpr double kTimesAsLong = 1.5;      ///< that the work takes on its own, at first
-constexpr double kMostSecondsBeside = 20; // then what was measured until then has to do
+constexpr double kTimesAsLong = 1.5;      ///< work of this many times the all-reduce's own time, at first
+constexpr double kMostSecondsBeside = 20; ///< behind which the rounds so far have to do
 constexpr int kRoundsBeside = 11;
 constexpr int kFewPieces = 64;
 constexpr int kMostPieces = 1 << 14;
-constexpr double kShares = 1.3; ///< as long as it computes takes a rank with less than a core
+constexpr double kShares = 1.3; ///< wall time over processor time from which on a rank is taken to share its core
 
 double secondsFrom(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-/// That this thread has computed.
+/// Processor seconds of this thread.
 double computedSeconds()
 {
     timespec time{};
@@ -133,7 +133,7 @@ private:
         return {};
     }
 
-    /// An all-reduce beside work that takes some times as long on its own, and the work without it.
+    /// An all-reduce beside work that takes kTimesAsLong times its own time, and the work without it.
     Status besideWork()
     {
         const std::vector<cost::CurvePoint> &curve =

@@ -52,10 +52,10 @@ using graph::GraphBuilder;
 using graph::Shape;
 
 /// Writes updates one after another: each reads the newest values of the variables.
-class BlockWriter {
+class UpdateWriter {
 public:
     /// @p restarted: a1 … and h1 … are those of a forward pass, h the tanh of a.
-    BlockWriter(const Sizes &sizes, const Method &method, bool restarted = false)
+    UpdateWriter(const Sizes &sizes, const Method &method, bool restarted = false)
         : m_sizes(sizes),
           m_method(method),
           m_restarted(restarted),
@@ -161,7 +161,7 @@ private:
 
 const Attributes kTransposed{{"transB", std::int64_t{1}}};
 
-Shape BlockWriter::shapeOf(const std::string &name) const
+Shape UpdateWriter::shapeOf(const std::string &name) const
 {
     const std::int64_t n = m_sizes.inputs;
     const std::int64_t h = m_sizes.hidden;
@@ -186,7 +186,7 @@ Shape BlockWriter::shapeOf(const std::string &name) const
     return Shape({Dim{1, true}, Dim{ofClasses ? c : name[0] == 'x' ? n : h, false}});
 }
 
-TensorId BlockWriter::value(const std::string &name)
+TensorId UpdateWriter::value(const std::string &name)
 {
     TensorId &tensor = m_values[name];
     if (!tensor.valid())
@@ -194,7 +194,7 @@ TensorId BlockWriter::value(const std::string &name)
     return tensor;
 }
 
-TensorId BlockWriter::scaled(TensorId tensor, double factor)
+TensorId UpdateWriter::scaled(TensorId tensor, double factor)
 {
     if (factor == 1)
         return tensor;
@@ -204,7 +204,7 @@ TensorId BlockWriter::scaled(TensorId tensor, double factor)
     return m_builder.add("Mul", {tensor, scalar});
 }
 
-TensorId BlockWriter::scaled(TensorId tensor, double factor, int power)
+TensorId UpdateWriter::scaled(TensorId tensor, double factor, int power)
 {
     if (!ranges())
         return scaled(tensor, factor);
@@ -214,7 +214,7 @@ TensorId BlockWriter::scaled(TensorId tensor, double factor, int power)
     return times(tensor, factors);
 }
 
-TensorId BlockWriter::times(TensorId tensor, const std::vector<double> &factors)
+TensorId UpdateWriter::times(TensorId tensor, const std::vector<double> &factors)
 {
     TensorId &own = m_byRange[factors];
     if (!own.valid())
@@ -222,21 +222,21 @@ TensorId BlockWriter::times(TensorId tensor, const std::vector<double> &factors)
     return m_builder.add("Mul", {tensor, own});
 }
 
-TensorId BlockWriter::before()
+TensorId UpdateWriter::before()
 {
     std::vector<double> notFirst(static_cast<std::size_t>(m_method.settings.timeRanges), 1);
     notFirst.front() = 0;
     return times(value("before"), notFirst);
 }
 
-TensorId BlockWriter::filled(std::int64_t columns, double with)
+TensorId UpdateWriter::filled(std::int64_t columns, double with)
 {
     return m_builder.add(
         "ConstantOfShape", {},
         {{"shape", std::vector<std::int64_t>{1, columns}}, {"batch_axis", std::int64_t{0}}, {"value", with}});
 }
 
-TensorId BlockWriter::columns(TensorId matrix, std::int64_t first, std::int64_t last)
+TensorId UpdateWriter::columns(TensorId matrix, std::int64_t first, std::int64_t last)
 {
     return m_builder.add("Slice", {matrix},
                          {{"starts", std::vector{first}},
@@ -245,7 +245,7 @@ TensorId BlockWriter::columns(TensorId matrix, std::int64_t first, std::int64_t 
                           {"steps", std::vector<std::int64_t>{1}}});
 }
 
-TensorId BlockWriter::driven(std::int64_t step)
+TensorId UpdateWriter::driven(std::int64_t step)
 {
     if (m_drivenStep != step)
         m_driven = m_builder.add("Gemm", {value("x", step), value("u"), value("b")}, kTransposed);
@@ -253,7 +253,7 @@ TensorId BlockWriter::driven(std::int64_t step)
     return m_driven;
 }
 
-TensorId BlockWriter::state(std::int64_t step)
+TensorId UpdateWriter::state(std::int64_t step)
 {
     const TensorId input = value("a", step);
     TensorId &made = m_states[input];
@@ -263,7 +263,7 @@ TensorId BlockWriter::state(std::int64_t step)
     return made;
 }
 
-TensorId BlockWriter::arrived(std::int64_t step)
+TensorId UpdateWriter::arrived(std::int64_t step)
 {
     const TensorId sum = driven(step);
     if (step == 1 && !ranges())
@@ -272,7 +272,7 @@ TensorId BlockWriter::arrived(std::int64_t step)
     return add(sum, m_builder.add("MatMul", {past, value("w")}, kTransposed));
 }
 
-void BlockWriter::restart()
+void UpdateWriter::restart()
 {
     for (std::int64_t step = 1; step <= m_sizes.steps; ++step) {
         set("a", step, arrived(step));
@@ -281,7 +281,7 @@ void BlockWriter::restart()
     set("o", m_builder.add("Gemm", {value("h", m_sizes.steps), value("v"), value("c")}, kTransposed));
 }
 
-void BlockWriter::output(bool last)
+void UpdateWriter::output(bool last)
 {
     const double rho = m_method.settings.rho;
     const TensorId centre = add(outputMade(), scaled(value("r"), 1 / rho));
@@ -298,12 +298,12 @@ void BlockWriter::output(bool last)
     }
 }
 
-TensorId BlockWriter::outputMade()
+TensorId UpdateWriter::outputMade()
 {
     return m_builder.add("Gemm", {value("h", steps()), value("v"), value("c")}, kTransposed);
 }
 
-TensorId BlockWriter::squares(TensorId matrix)
+TensorId UpdateWriter::squares(TensorId matrix)
 {
     const TensorId sum = m_builder.add("ReduceSum", {m_builder.add("Mul", {matrix, matrix})},
                                        {{"axes", std::vector<std::int64_t>{0, 1}}, {"keepdims", std::int64_t{0}}});
@@ -311,7 +311,7 @@ TensorId BlockWriter::squares(TensorId matrix)
 }
 
 /// The step's system is that of what reads h: w of the next step, or v.
-void BlockWriter::hidden(std::int64_t step)
+void UpdateWriter::hidden(std::int64_t step)
 {
     const double q = penalty(step);
     if (ranges() && step == steps()) { // divided by the ratio of penalties, as all of a range are
@@ -341,14 +341,14 @@ void BlockWriter::hidden(std::int64_t step)
 }
 
 /// The hidden state that is asked to be near the tanh of its input, too.
-TensorId BlockWriter::solved(TensorId system, TensorId pulled, std::int64_t step)
+TensorId UpdateWriter::solved(TensorId system, TensorId pulled, std::int64_t step)
 {
     return m_builder.add("CholeskySolve", {system, pulled, state(step), scaled(value("q", step), 1, -1)},
                          {{"shift", penalty(step)}});
 }
 
 /// What the outputs, or the range behind, ask a range's last hidden state to be.
-TensorId BlockWriter::rightOfLast()
+TensorId UpdateWriter::rightOfLast()
 {
     const double rho = m_method.settings.rho;
     const TensorId outputs = subtract(scaled(subtract(value("o"), value("c")), rho), value("r"));
@@ -357,7 +357,7 @@ TensorId BlockWriter::rightOfLast()
     return add(ifLast(m_builder.add("MatMul", {outputs, value("v")})), m_builder.add("MatMul", {ahead, value("w")}));
 }
 
-TensorId BlockWriter::systemOfLast()
+TensorId UpdateWriter::systemOfLast()
 {
     const double ratio = m_method.penalty[static_cast<std::size_t>(steps())] / m_method.penalty.front();
     const auto system = [this](const char *weights, double penalty) {
@@ -367,12 +367,12 @@ TensorId BlockWriter::systemOfLast()
                times(system("w", penalty(1) * ratio), ofLastRange(m_method, 0, 1)));
 }
 
-void BlockWriter::pull()
+void UpdateWriter::pull()
 {
     set("pull", subtract(scaled(subtract(value("a", 1), driven(1)), penalty(1)), scaled(value("p", 1), 1, -1)));
 }
 
-void BlockWriter::restBackward()
+void UpdateWriter::restBackward()
 {
     for (std::int64_t step = steps() - 1; step > 0; --step)
         hidden(step);
@@ -380,13 +380,13 @@ void BlockWriter::restBackward()
         input(step);
 }
 
-void BlockWriter::firstInput()
+void UpdateWriter::firstInput()
 {
     input(1);
     pull();
 }
 
-void BlockWriter::restForward()
+void UpdateWriter::restForward()
 {
     for (std::int64_t step = 2; step <= steps(); ++step)
         input(step);
@@ -396,7 +396,7 @@ void BlockWriter::restForward()
     }
 }
 
-TensorId BlockWriter::input(std::int64_t step)
+TensorId UpdateWriter::input(std::int64_t step)
 {
     const double p = penalty(step);
     const TensorId made = arrived(step);
@@ -408,7 +408,7 @@ TensorId BlockWriter::input(std::int64_t step)
     return made;
 }
 
-void BlockWriter::backward()
+void UpdateWriter::backward()
 {
     for (std::int64_t step = m_sizes.steps; step > 0; --step) {
         hidden(step);
@@ -419,7 +419,7 @@ void BlockWriter::backward()
         input(step);
 }
 
-void BlockWriter::forward()
+void UpdateWriter::forward()
 {
     for (std::int64_t step = 1; !interleaved() && step <= m_sizes.steps; ++step)
         input(step);
@@ -431,7 +431,7 @@ void BlockWriter::forward()
     }
 }
 
-void BlockWriter::inputDual(std::int64_t step, TensorId arrived)
+void UpdateWriter::inputDual(std::int64_t step, TensorId arrived)
 {
     if (!hasDuals(step))
         return;
@@ -439,7 +439,7 @@ void BlockWriter::inputDual(std::int64_t step, TensorId arrived)
     m_newDuals[fmt::format("p{}", step)] = subtract(value("p", step), scaled(residual, penalty(step), 1));
 }
 
-void BlockWriter::hiddenDual(std::int64_t step)
+void UpdateWriter::hiddenDual(std::int64_t step)
 {
     if (!hasDuals(step))
         return;
@@ -447,26 +447,26 @@ void BlockWriter::hiddenDual(std::int64_t step)
     m_newDuals[fmt::format("q{}", step)] = subtract(value("q", step), scaled(residual, penalty(step), 1));
 }
 
-void BlockWriter::inputDuals()
+void UpdateWriter::inputDuals()
 {
     for (std::int64_t step = 1; !interleaved() && step <= steps(); ++step)
         if (hasDuals(step))
             inputDual(step, arrived(step));
 }
 
-void BlockWriter::setDuals()
+void UpdateWriter::setDuals()
 {
     for (const auto &[name, dual] : m_newDuals)
         set(name, dual);
 }
 
-void BlockWriter::outputDual()
+void UpdateWriter::outputDual()
 {
     const TensorId made = outputMade();
     set("r", subtract(value("r"), scaled(subtract(value("o"), made), m_method.settings.rho)));
 }
 
-void BlockWriter::sumIn()
+void UpdateWriter::sumIn()
 {
     std::vector<TensorId> rows;
     std::vector<TensorId> targets;
@@ -489,7 +489,7 @@ void BlockWriter::sumIn()
     set("product_in", sums[1]);
 }
 
-void BlockWriter::sumOut()
+void UpdateWriter::sumOut()
 {
     const double rho = m_method.settings.rho;
     const TensorId rows = m_builder.add("Concat", {value("h", steps()), filled(1, 1)}, {{"axis", std::int64_t{1}}});
@@ -499,7 +499,7 @@ void BlockWriter::sumOut()
     set("product_out", ifLast(sums[1]));
 }
 
-void BlockWriter::solveIn()
+void UpdateWriter::solveIn()
 {
     const std::int64_t n = m_sizes.inputs;
     const std::int64_t h = m_sizes.hidden;
@@ -510,7 +510,7 @@ void BlockWriter::solveIn()
     set("b", m_builder.add("Reshape", {columns(packed, n + h, n + h + 1)}, {{"shape", std::vector{h}}}));
 }
 
-void BlockWriter::solveOut()
+void UpdateWriter::solveOut()
 {
     const std::int64_t h = m_sizes.hidden;
     const TensorId packed =
@@ -519,7 +519,7 @@ void BlockWriter::solveOut()
     set("c", m_builder.add("Reshape", {columns(packed, h, h + 1)}, {{"shape", std::vector{m_sizes.classes}}}));
 }
 
-TensorId BlockWriter::asSteps(const std::vector<TensorId> &steps)
+TensorId UpdateWriter::asSteps(const std::vector<TensorId> &steps)
 {
     std::vector<TensorId> all;
     for (const TensorId step : steps)
@@ -528,13 +528,13 @@ TensorId BlockWriter::asSteps(const std::vector<TensorId> &steps)
 }
 
 /// The sum of targets' rows, each times a row of @p rows: [columns of targets, columns of rows], added up in double.
-TensorId BlockWriter::summedOuter(TensorId rows, TensorId targets, std::size_t steps)
+TensorId UpdateWriter::summedOuter(TensorId rows, TensorId targets, std::size_t steps)
 {
     return m_builder.addMany("OuterSums", {rows, targets}, 2, {{"weights", std::vector<double>(steps, 1)}})[1];
 }
 
 /// What a block multiplies.
-TensorId BlockWriter::rowsOf(const std::string &block, std::int64_t step)
+TensorId UpdateWriter::rowsOf(const std::string &block, std::int64_t step)
 {
     if (block == "b" || block == "c")
         return filled(1, 1);
@@ -546,12 +546,12 @@ TensorId BlockWriter::rowsOf(const std::string &block, std::int64_t step)
 }
 
 /// The penalty times a residual, less its dual.
-TensorId BlockWriter::weightedMisfit(std::int64_t step)
+TensorId UpdateWriter::weightedMisfit(std::int64_t step)
 {
     return subtract(scaled(subtract(value("a", step), arrived(step)), penalty(step)), value("p", step));
 }
 
-void BlockWriter::step(const std::string &block)
+void UpdateWriter::step(const std::string &block)
 {
     const bool ofOutput = block == "v" || block == "c";
     std::vector<TensorId> rows;
@@ -578,7 +578,7 @@ void BlockWriter::step(const std::string &block)
 }
 
 /// block + (numerator - ridge * block) / (norm + ridge). A block whose norm and ridge are both 0 stays.
-void BlockWriter::takeStep(const std::string &block)
+void UpdateWriter::takeStep(const std::string &block)
 {
     constexpr double kNotZero = 1e-30;
     const bool bias = block == "b" || block == "c";
@@ -592,7 +592,7 @@ void BlockWriter::takeStep(const std::string &block)
     set(block, add(value(block), m_builder.add("Div", {pull, norm})));
 }
 
-Result<graph::Graph> BlockWriter::finish()
+Result<graph::Graph> UpdateWriter::finish()
 {
     for (const auto &[name, tensor] : m_changed) {
         m_builder.rename(tensor, name + "'");
@@ -623,7 +623,7 @@ Result<graph::Graph> blockGraph(Part part, const Sizes &sizes, const Method &met
     const bool sums = method.settings.subproblems == Subproblems::Exact;
     const bool sweepsFirst =
         part == Part::Backward || part == Part::LastHidden || part == Part::RestBackward || part == Part::Alone;
-    BlockWriter writer(sizes, method, method.settings.restart && sweepsFirst);
+    UpdateWriter writer(sizes, method, method.settings.restart && sweepsFirst);
     switch (part) {
     case Part::Begin:
         if (method.settings.restart && !passed)
@@ -685,7 +685,7 @@ Result<graph::Graph> stepGraph(const char *block, const Sizes &sizes, const Meth
 {
     if (const Status good = checkMethod(sizes, method); !good)
         return good.error();
-    BlockWriter writer(sizes, method);
+    UpdateWriter writer(sizes, method);
     writer.step(block);
     return writer.finish();
 }
@@ -694,7 +694,7 @@ Result<graph::Graph> takeStepGraph(const char *block, const Sizes &sizes, const 
 {
     if (const Status good = checkMethod(sizes, method); !good)
         return good.error();
-    BlockWriter writer(sizes, method);
+    UpdateWriter writer(sizes, method);
     writer.takeStep(block);
     return writer.finish();
 }
