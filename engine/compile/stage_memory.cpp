@@ -231,9 +231,7 @@ public:
             return error;
         }
         m_made.course = *std::move(course);
-        m_made.bandwidthOut = limits.bandwidthOut;
-        m_made.bandwidthIn = limits.bandwidthIn;
-        m_made.latency = m_stage.memory.latency;
+        m_made.copies = limits.copies;
         m_made.bytes = m_template.bytes;
         m_made.lastUse = m_template.lastUse;
         for (const TensorId root : m_template.roots)
@@ -300,11 +298,14 @@ private:
             const std::size_t last = forward ? m_training.forwardOps
                 : weights                    ? m_training.graph.ops().size()
                                              : m_training.weightsBegin();
+            // The passes of a backward pass in two take the time of the whole together.
+            const std::size_t begin = forward ? 0 : m_training.forwardOps;
+            const std::size_t end = forward ? m_training.forwardOps : m_training.graph.ops().size();
             const TaskTimes::Slice slice = m_times.slice(m_instance, step.microBatch);
-            const std::vector<double> seconds = operatorSeconds(m_training, m_in.parts[m_instance.stage.index()], first,
-                                                                last, slice, m_times.layers(slice, !forward).value());
+            const std::vector<double> seconds = operatorSeconds(m_training, m_in.parts[m_instance.stage.index()], begin,
+                                                                end, slice, m_times.layers(slice, !forward).value());
             for (std::size_t op = first; op < last; ++op)
-                addOperator(op, 1 + step.microBatch * roots, seconds[op - first]);
+                addOperator(op, 1 + step.microBatch * roots, seconds[op - begin]);
         }
     }
 

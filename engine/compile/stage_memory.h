@@ -45,7 +45,7 @@ struct StageMemory {
     std::int32_t forwardOps = 0;         ///< of the body
     std::int32_t weightsBegin = 0;       ///< its first operator of the pass for gradients of weights
     std::int64_t poolBytes = 0;
-    double bandwidthOut = 0, bandwidthIn = 0, latency = 0;
+    memory::CopyTimes copies;
 
     [[nodiscard]] std::int32_t rootOf(std::int32_t storage) const
     {
@@ -65,10 +65,7 @@ struct StageMemory {
     }
     /// The event in which operator @p op of the body first runs for micro-batch @p m.
     [[nodiscard]] std::int32_t runOf(std::int32_t op, std::int32_t m) const;
-    [[nodiscard]] Seconds copySeconds(bool out, std::int64_t size) const
-    {
-        return Seconds(static_cast<double>(size) / (out ? bandwidthOut : bandwidthIn) + latency);
-    }
+    [[nodiscard]] Seconds copySeconds(bool out, std::int64_t size) const { return Seconds(copies.seconds(out, size)); }
     /// Appends the operator of @p event, with the places that it has then.
     void appendCall(const memory::Event &event, PooledCalls &pooled) const;
     /// Appends the forward operators without training; returns the first.

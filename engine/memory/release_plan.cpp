@@ -69,8 +69,7 @@ std::vector<Gap> gapsOf(const Stream &stream, const Limits &limits)
         const Storage &storage = stream.storages[indexOf(gap.storage)];
         if (!counts[indexOf(gap.storage)] || storage.producer < 0 || storage.bytes == 0 || gap.seconds <= 0)
             continue;
-        const auto bytes = static_cast<double>(storage.bytes);
-        gap.trip = bytes / limits.bandwidthOut + bytes / limits.bandwidthIn + 2 * limits.policy.latency;
+        gap.trip = limits.copies.roundTrip(storage.bytes);
         kept.push_back(gap);
     }
     return kept;

@@ -14,10 +14,10 @@ namespace {
 /// One run per object.
 class Replay {
 public:
-    Replay(const Course &course, const Stream &stream, const Limits &limits)
+    Replay(const Course &course, const Stream &stream, const CopyTimes &copies)
         : m_course(course),
           m_stream(stream),
-          m_limits(limits),
+          m_copies(copies),
           m_awaits(course.events.size(), 0),
           m_awaitedBy(course.events.size())
     {
@@ -71,9 +71,7 @@ private:
         const auto subject = static_cast<std::size_t>(event.subject);
         if (laneOf(event) == kOperators)
             return m_stream.operators[subject].seconds + event.delay;
-        return static_cast<double>(m_stream.storages[subject].bytes)
-            / (event.kind == Event::Kind::Out ? m_limits.bandwidthOut : m_limits.bandwidthIn)
-            + m_limits.policy.latency;
+        return m_copies.seconds(event.kind == Event::Kind::Out, m_stream.storages[subject].bytes);
     }
 
     void end(std::size_t ended, double now)
@@ -104,7 +102,7 @@ private:
 
     const Course &m_course;
     const Stream &m_stream;
-    const Limits &m_limits;
+    const CopyTimes &m_copies;
     std::vector<std::int32_t> m_awaits; ///< per event: how many that have not ended
     std::vector<std::vector<std::size_t>> m_awaitedBy;
     std::vector<std::size_t> m_operators; ///< in their order
@@ -116,9 +114,9 @@ private:
 
 } // namespace
 
-double replaySeconds(const Course &course, const Stream &stream, const Limits &limits)
+double replaySeconds(const Course &course, const Stream &stream, const CopyTimes &copies)
 {
-    return Replay(course, stream, limits).run();
+    return Replay(course, stream, copies).run();
 }
 
 } // namespace planloom::memory

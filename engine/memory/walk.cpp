@@ -40,8 +40,9 @@ Limits limitsOf(const plan::Memory &policy, const Stream &stream, double bandwid
     limits.budget = policy.budgetBytes > 0
         ? policy.budgetBytes
         : static_cast<std::int64_t>(std::floor(static_cast<double>(stream.peakBytes()) * policy.budgetShare));
-    limits.bandwidthOut = policy.bandwidthOut > 0 ? policy.bandwidthOut : bandwidth;
-    limits.bandwidthIn = policy.bandwidthIn > 0 ? policy.bandwidthIn : bandwidth;
+    limits.copies.bandwidthOut = policy.bandwidthOut > 0 ? policy.bandwidthOut : bandwidth;
+    limits.copies.bandwidthIn = policy.bandwidthIn > 0 ? policy.bandwidthIn : bandwidth;
+    limits.copies.latency = policy.latency;
     limits.fixedPool = policy.limits() && policy.trigger == plan::MemoryTrigger::Before;
     return limits;
 }
@@ -50,22 +51,20 @@ namespace {
 
 using NameOf = std::function<std::string(std::int32_t)>;
 
-double secondsOf(const Course &course, const Stream & /*stream*/, const Limits & /*limits*/) { return course.seconds; }
-
-/// The fastest of the courses that it is offered, by @p Seconds; the first of equal ones, or the first error.
+/// The fastest of the courses that it is offered: by their own clock, or @p replays them; the first of equal ones, or
+/// the first error.
 class Fastest {
 public:
-    using Seconds = double (*)(const Course &, const Stream &, const Limits &);
-    Fastest(const Stream &stream, const Limits &limits, Seconds secondsOf)
+    Fastest(const Stream &stream, const Limits &limits, bool replays)
         : m_stream(stream),
           m_limits(limits),
-          m_secondsOf(secondsOf)
+          m_replays(replays)
     {
     }
 
     void offer(Result<Course> course)
     {
-        const double seconds = course ? m_secondsOf(*course, m_stream, m_limits) : 0;
+        const double seconds = course ? secondsOf(*course) : 0;
         if (m_best && (!course || (*m_best && seconds >= m_seconds)))
             return;
         m_best = std::move(course);
@@ -74,9 +73,14 @@ public:
     [[nodiscard]] Result<Course> take() { return *std::move(m_best); }
 
 private:
+    [[nodiscard]] double secondsOf(const Course &course) const
+    {
+        return m_replays ? replaySeconds(course, m_stream, m_limits.copies) : course.seconds;
+    }
+
     const Stream &m_stream;
     const Limits &m_limits;
-    Seconds m_secondsOf;
+    bool m_replays;
     std::optional<Result<Course>> m_best;
     double m_seconds = 0;
 };
@@ -126,7 +130,7 @@ Result<Course> walk(const Stream &stream, const Limits &limits,
                     const std::function<std::string(std::int32_t storage)> &nameOf)
 {
     const bool isAhead = limits.policy.filter == plan::MemoryFilter::Ahead;
-    Fastest fastest(stream, limits, isAhead && limits.policy.overlaps ? replaySeconds : secondsOf);
+    Fastest fastest(stream, limits, isAhead && limits.policy.overlaps);
     if (isAhead)
         offerFilters(fastest, stream, limits, nameOf);
     if (isAhead || limits.policy.filter == plan::MemoryFilter::Knapsack) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/base/result.h"
+#include "engine/memory/copy_times.h"
 #include "engine/memory/course.h"
 #include "engine/memory/stream.h"
 #include "engine/plan/memory.h"
@@ -15,8 +16,7 @@ namespace planloom::memory {
 struct Limits {
     plan::Memory policy;
     std::int64_t budget = 0; ///< bytes
-    double bandwidthOut = 1; ///< bytes/s
-    double bandwidthIn = 1;  ///< bytes/s
+    CopyTimes copies;
     /// Seconds by which operators beside a copy take longer, for each second of it: about 1 on a processor, whose
     /// parallel loops wait for the thread that shares its core with the copy; 0 where copies have an engine of their
     /// own.

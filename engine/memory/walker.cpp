@@ -43,16 +43,6 @@ Walker::Walker(const Stream &stream, const Limits &limits, const std::function<s
             m_uses[static_cast<std::size_t>(input)].push_back(static_cast<std::int32_t>(o));
 }
 
-double Walker::outSeconds(std::int64_t bytes) const
-{
-    return static_cast<double>(bytes) / m_limits.bandwidthOut + m_limits.policy.latency;
-}
-
-double Walker::inSeconds(std::int64_t bytes) const
-{
-    return static_cast<double>(bytes) / m_limits.bandwidthIn + m_limits.policy.latency;
-}
-
 Result<Course> Walker::run(std::span<const Release> releases)
 {
     m_planned = releases;

@@ -125,8 +125,8 @@ private:
         return m_limits.policy.hostTier == "memory" ? bytes : (bytes + kBlock - 1) / kBlock * kBlock;
     }
     [[nodiscard]] bool isPinned(std::int32_t index) const { return storage(index).producer < 0; }
-    [[nodiscard]] double outSeconds(std::int64_t bytes) const;
-    [[nodiscard]] double inSeconds(std::int64_t bytes) const;
+    [[nodiscard]] double outSeconds(std::int64_t bytes) const { return m_limits.copies.seconds(true, bytes); }
+    [[nodiscard]] double inSeconds(std::int64_t bytes) const { return m_limits.copies.seconds(false, bytes); }
 
     const Stream &m_stream;
     const Limits &m_limits;

@@ -78,7 +78,7 @@ std::optional<Decision> Walker::direct(std::int32_t index)
     made.bytes = bytes;
     made.staleness = m_now - item(index).lastUse;
     made.cost = m_evicted.ownSeconds(index);
-    const double trip = outSeconds(bytes) + inSeconds(bytes);
+    const double trip = m_limits.copies.roundTrip(bytes);
     const bool isChain = m_limits.policy.director == MemoryDirector::Chain;
     const double again = isChain ? made.cost + m_evicted.ancestorSeconds(index) : made.cost;
     made.ratio = again > 0 ? trip / again : std::numeric_limits<double>::infinity();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory policies, predicted and measured. Without arguments, or by part:
-//     bench_memory train [MODEL [POLICY...]]   resnet-50, resnet-101, bert-large, gpt2: real ranks on this processor
+//     bench_memory train [MODEL [POLICY | SHARE% | ROUNDSx]...]   resnet-50, resnet-101, bert-large, gpt2: real ranks
+//                                              on this processor; "delta ahead 30% 2x": both, at 30 %, 2 runs each
 //     bench_memory predicted                   the same models at full size on a V100: policies by budgets
 //     bench_memory optimum                     small graphs against the shortest course that there is
 // Training: each model is profiled without a policy, then trained for 5 steps at 60, 45 and 30 % of the activations
@@ -29,6 +30,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <limits>
@@ -41,7 +43,14 @@ namespace {
 
 constexpr int kShares[] = {60, 45, 30}; ///< percent
 constexpr int kSteps = 5;
-constexpr int kRounds = 3; ///< runs without the policy and with it, in turn
+
+/// What of the training is run.
+struct Wanted {
+    std::string model; ///< empty: every one
+    std::vector<std::string> policies;
+    std::vector<int> shares;
+    int rounds = 3; ///< runs without the policy and with it, in turn
+};
 
 /// The policies of the tables, each with what it is called there.
 const std::vector<std::string> &policies()
@@ -213,7 +222,7 @@ public:
         return {};
     }
 
-    Status row(const std::string &policy, int share)
+    Status row(const std::string &policy, int share, int rounds)
     {
         m_budget = m_unlimited * share / 100;
         if (const Status written = write(fmt::format("{},budget={}", policy, m_budget)); !written) {
@@ -223,7 +232,7 @@ public:
         double free = std::numeric_limits<double>::infinity(); // fastest steps
         double limited = free;
         Result<Run> run = Run();
-        for (int round = 0; round < kRounds; ++round) {
+        for (int round = 0; round < rounds; ++round) {
             const auto without = train(freePlan());
             if (!without)
                 return without.error();
@@ -326,7 +335,29 @@ private:
     bool m_bad = false;
 };
 
-Status trainModels(const std::string &model, const std::vector<std::string> &wanted, bool &bad)
+/// From "resnet-50 delta ahead 30% 2x".
+Wanted wantedOf(const std::vector<std::string> &words)
+{
+    Wanted wanted;
+    for (const std::string &word : words) {
+        const int number = std::atoi(word.c_str());
+        if (&word == &words.front())
+            wanted.model = word;
+        else if (number > 0 && word.back() == '%')
+            wanted.shares.push_back(number);
+        else if (number > 0 && word.back() == 'x')
+            wanted.rounds = number;
+        else
+            wanted.policies.push_back(word);
+    }
+    if (wanted.policies.empty())
+        wanted.policies = policies();
+    if (wanted.shares.empty())
+        wanted.shares.assign(std::begin(kShares), std::end(kShares));
+    return wanted;
+}
+
+Status trainModels(const Wanted &wanted, bool &bad)
 {
     const std::string folder =
         (std::filesystem::temp_directory_path() / fmt::format("planloom-memory-{}", ::getpid())).string();
@@ -334,13 +365,13 @@ Status trainModels(const std::string &model, const std::vector<std::string> &wan
     Training training(folder);
     Status status;
     for (const Case &each : kCases) {
-        if (!model.empty() && model != each.name)
+        if (!wanted.model.empty() && wanted.model != each.name)
             continue;
         status = training.begin(each);
-        for (const std::string &policy : wanted)
-            for (const int share : kShares)
+        for (const int share : wanted.shares)
+            for (const std::string &policy : wanted.policies)
                 if (status)
-                    status = training.row(policy, share);
+                    status = training.row(policy, share, wanted.rounds);
         if (!status)
             break;
     }
@@ -430,10 +461,9 @@ Status compareWithOptimum(bool &bad)
             memory::Limits limits;
             limits.policy.filter = plan::MemoryFilter::Ahead;
             limits.policy.overlaps = false;
-            limits.policy.latency = 0;
             limits.policy.smallShare = 0;
             limits.budget = static_cast<std::int64_t>(std::ceil(static_cast<double>(stream.peakBytes()) * share));
-            limits.bandwidthOut = limits.bandwidthIn = 2;
+            limits.copies = {2, 2, 0};
             const auto optimum = memory::optimalSeconds(stream, limits);
             const auto ahead = memory::walk(stream, limits);
             limits.policy.filter = plan::MemoryFilter::Delta;
@@ -464,8 +494,8 @@ int main(int argc, char **argv)
     if (status && (part.empty() || part == "predicted"))
         status = predict(bad);
     if (status && (part.empty() || part == "train"))
-        status = trainModels(argc > 2 ? argv[2] : "",
-                             argc > 3 ? std::vector<std::string>(argv + 3, argv + argc) : policies(), bad);
+        status = trainModels(
+            wantedOf(argc > 2 ? std::vector<std::string>(argv + 2, argv + argc) : std::vector<std::string>()), bad);
     if (!status) {
         fmt::print(stderr, "bench_memory: {}\n", status.error().text());
         return 1;

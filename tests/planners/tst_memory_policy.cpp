@@ -8,7 +8,9 @@
 
 #include <QTest>
 
-#include <limits>
+#include <fmt/format.h>
+
+#include <optional>
 
 using namespace planloom;
 
@@ -59,8 +61,8 @@ private slots:
     void sameDecisionsAreWrittenEachTime();
     void autoUsesPoliciesWhereMemoryBinds();
     void autoFitsByPoliciesWhatDoesNotFitOtherwise();
-    void aheadIsNeverSlowerThanTheRule_data();
-    void aheadIsNeverSlowerThanTheRule();
+    void aheadAgainstTheRule_data();
+    void aheadAgainstTheRule();
 };
 
 void TestMemoryPolicy::limitsWhatIsPredicted()
@@ -193,23 +195,26 @@ void TestMemoryPolicy::autoFitsByPoliciesWhatDoesNotFitOtherwise()
     QVERIFY(gained > 0);
 }
 
-void TestMemoryPolicy::aheadIsNeverSlowerThanTheRule_data()
+void TestMemoryPolicy::aheadAgainstTheRule_data()
 {
     QTest::addColumn<QString>("model");
     QTest::addColumn<bool>("processor");
-    QTest::newRow("resnet-50") << "resnet-50" << false;
-    QTest::newRow("resnet-101") << "resnet-101" << false;
-    QTest::newRow("bert-large") << "bert-large" << false;
-    QTest::newRow("gpt2") << "gpt2" << false;
-    QTest::newRow("resnet-50 on a processor") << "resnet-50" << true;
+    QTest::addColumn<QList<double>>("shares"); // of the rule's overhead, at most; 0: the rule cannot keep the budget
+    QTest::newRow("resnet-50") << "resnet-50" << false << QList<double>{0.75, 0.45, 0.55};
+    QTest::newRow("resnet-101") << "resnet-101" << false << QList<double>{0.7, 0.35, 0.35};
+    QTest::newRow("bert-large") << "bert-large" << false << QList<double>{0.01, 0.35, 0.5};
+    QTest::newRow("gpt2") << "gpt2" << false << QList<double>{0.45, 0.45, 0};
+    QTest::newRow("resnet-50 on a processor") << "resnet-50" << true << QList<double>{1, 1, 1};
 }
 
 /// The published models on a V100 whose memory is no limit, and on a processor, whose copies take time from operators:
-/// our choice against DELTA's rule at each budget.
-void TestMemoryPolicy::aheadIsNeverSlowerThanTheRule()
+/// our choice against DELTA's rule at 60, 45 and 30 %: by how much less the whole Program is longer than without a
+/// limit.
+void TestMemoryPolicy::aheadAgainstTheRule()
 {
     QFETCH(QString, model);
     QFETCH(bool, processor);
+    QFETCH(QList<double>, shares);
     const auto loaded = import::zooModel(model.toStdString());
     QVERIFY(loaded);
     cluster::RegularCluster spec;
@@ -229,14 +234,23 @@ void TestMemoryPolicy::aheadIsNeverSlowerThanTheRule()
     problem.microBatch = 4;
     const auto free = planned(problem);
     QVERIFY(free);
-    for (const char *budget : {"60%", "45%", "30%"}) {
-        const auto secondsOf = [&](const char *policy) {
-            const auto request = planners::memoryRequest(std::string(policy) + ",budget=" + budget);
+    const double unlimited = free->predicted.iterationSeconds;
+    int percent = 60;
+    for (const double share : shares) {
+        const auto overheadOf = [&](const char *policy) {
+            const auto request = planners::memoryRequest(fmt::format("{},budget={}%", policy, percent));
             const auto limited = planners::withMemoryPolicy(*free, problem, *request);
-            return limited ? limited->predicted.iterationSeconds : std::numeric_limits<double>::infinity();
+            return limited ? std::optional(limited->predicted.iterationSeconds - unlimited) : std::nullopt;
         };
-        const double rule = secondsOf("delta");
-        QVERIFY(secondsOf("ahead") <= rule * (1 + 1e-9));
+        const std::optional<double> rule = overheadOf("delta");
+        const std::optional<double> ahead = overheadOf("ahead");
+        QVERIFY(ahead);
+        QCOMPARE(rule.has_value(), share > 0);
+        QVERIFY2(*ahead > 0 && *ahead < unlimited, qPrintable(QString::number(*ahead)));
+        if (rule)
+            QVERIFY2(*ahead <= *rule * share * (1 + 1e-9),
+                     qPrintable(QString("%1 for %2 of the rule at %3 %").arg(*ahead).arg(*rule).arg(percent)));
+        percent -= 15;
     }
 }
 

@@ -120,8 +120,7 @@ private:
             double least = again ? m_stream.operators[static_cast<std::size_t>(storage.producer)].seconds
                                  : std::numeric_limits<double>::infinity();
             if ((state.host >> b & 1U) != 0)
-                least = std::min(least,
-                                 static_cast<double>(storage.bytes) / m_limits.bandwidthIn + m_limits.policy.latency);
+                least = std::min(least, m_limits.copies.seconds(false, storage.bytes));
             if (least == std::numeric_limits<double>::infinity())
                 return least;
             seconds += storage.producer == counted ? 0 : least;
@@ -153,14 +152,12 @@ private:
                 offer({now.here & ~bit, now.host, now.next}, entry.seconds);
                 if (swaps() && (now.host & bit) == 0)
                     offer({now.here, now.host | bit, now.next},
-                          entry.seconds + static_cast<double>(storage.bytes) / m_limits.bandwidthOut
-                              + m_limits.policy.latency);
+                          entry.seconds + m_limits.copies.seconds(true, storage.bytes));
                 continue;
             }
             if ((now.host & bit) != 0 && bytesOf(now.here | bit) <= m_limits.budget)
                 offer({now.here | bit, now.host, now.next},
-                      entry.seconds + static_cast<double>(storage.bytes) / m_limits.bandwidthIn
-                          + m_limits.policy.latency);
+                      entry.seconds + m_limits.copies.seconds(false, storage.bytes));
             if (storage.recomputable && m_limits.policy.director != plan::MemoryDirector::Swap
                 && storage.producer < now.next)
                 runOperator(entry, static_cast<std::size_t>(storage.producer), false);
