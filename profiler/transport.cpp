@@ -6,6 +6,7 @@
 #include "executor/comm/mpi_communicator.h"
 #include "executor/runtime/affinity.h"
 #include "profiler/measurement.h"
+#include "profiler/shared_core_work.h"
 
 #include <algorithm>
 #include <chrono>
@@ -26,13 +27,8 @@ constexpr std::int64_t kFactor = 4;
 constexpr int kFewestRounds = 5;
 constexpr int kMostRounds = 200;
 constexpr int kTag = 1;
-constexpr double kLongestBeside = 0.1;    ///< seconds of an all-reduce beside work
-constexpr double kTimesAsLong = 1.5;      ///< work of this many times the all-reduce's own time, at first
-constexpr double kMostSecondsBeside = 20; ///< behind which the rounds so far have to do
-constexpr int kRoundsBeside = 11;
+constexpr double kLongestBeside = 0.1; ///< seconds of an all-reduce beside work
 constexpr int kFewPieces = 64;
-constexpr int kMostPieces = 1 << 14;
-constexpr double kShares = 1.3; ///< wall time over processor time from which on a rank is taken to share its core
 
 double secondsFrom(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
@@ -133,7 +129,7 @@ private:
         return {};
     }
 
-    /// An all-reduce beside work that takes kTimesAsLong times its own time, and the work without it.
+    /// An all-reduce beside work that covers it, and the work without it.
     Status besideWork()
     {
         const std::vector<cost::CurvePoint> &curve =
@@ -144,42 +140,25 @@ private:
                 bytes = point.bytes, alone = point.seconds.value();
         if (const Status status = sizePieces(); !status)
             return status;
-        const Result<Work> few = work(kFewPieces, 0);
+        const Result<WorkTimes> few = work(kFewPieces, 0);
         if (!few)
             return few.error();
-        if (few->seconds < kShares * few->computed)
-            return {};
-        auto pieces = static_cast<int>(std::ceil(kFewPieces * std::max(1.0, kTimesAsLong * alone / few->seconds)));
-        std::vector<double> longer;
-        double spent = 0; // the same on every rank
-        for (int round = 0; round < kRoundsBeside && spent < kMostSecondsBeside; ++round) {
-            const Result<Work> without = work(pieces, 0);
-            const Result<Work> with = without ? work(pieces, static_cast<std::int64_t>(bytes)) : without;
+        SharedCoreWork shared(*few, kFewPieces, alone);
+        while (shared.sharesCore() && shared.wantsMore()) {
+            const Result<WorkTimes> without = work(shared.pieces(), 0);
+            const Result<WorkTimes> with = without ? work(shared.pieces(), static_cast<std::int64_t>(bytes)) : without;
             if (!with)
                 return with.error();
-            spent += without->seconds + with->seconds;
-            if (with->waited > 0 && pieces < kMostPieces) { // the work has to cover it
-                pieces *= 2;
-                longer.clear();
-                round = -1;
-                continue;
-            }
-            longer.push_back((with->seconds - with->waited - without->seconds) * without->computed / without->seconds);
+            shared.add(*without, *with);
         }
-        const std::int64_t sent = cost::collectiveBytesOf(Collective::AllReduce, static_cast<std::int64_t>(bytes),
-                                                          m_comm.size(), m_comm.rank());
-        if (!longer.empty())
-            m_coreSecondsPerByte = std::max(0.0, median(std::move(longer)) / static_cast<double>(sent));
+        m_coreSecondsPerByte =
+            shared.coreSecondsPerByte(cost::collectiveBytesOf(Collective::AllReduce, static_cast<std::int64_t>(bytes),
+                                                              m_comm.size(), m_comm.rank()));
         return {};
     }
 
-    struct Work {
-        double seconds = 0;  ///< until it is done, and the all-reduce
-        double computed = 0; ///< of these, by a rank
-        double waited = 0;   ///< of these, for the all-reduce alone
-    };
     /// The most of any rank: @p pieces of work, between which an all-reduce of @p bytes goes on; 0: there is none.
-    Result<Work> work(int pieces, std::int64_t bytes)
+    Result<WorkTimes> work(int pieces, std::int64_t bytes)
     {
         if (const Status status = m_comm.barrier(kDeadline); !status)
             return status.error();
@@ -196,7 +175,7 @@ private:
                 return tested.error();
             ended = *tested;
         }
-        Work spent;
+        WorkTimes spent;
         spent.computed = computedSeconds() - before;
         const auto done = Clock::now();
         if (!sum)

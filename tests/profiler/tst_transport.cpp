@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profiler/transport.h"
 
+#include "engine/simulate/clock.h"
 #include "executor/comm/local_group.h"
+#include "profiler/shared_core_work.h"
+#include "tests/engine/simulate/hand_made.h"
 
 #include <QTest>
 
@@ -16,6 +19,9 @@ class TestTransport : public QObject {
 private slots:
     void measuresEveryMesh();
     void figuresTravelAsText();
+    void workCoversTheCollective();
+    void coreTimeOfACollective();
+    void theClockGivesBackWhatWasMeasured();
 };
 
 void TestTransport::measuresEveryMesh()
@@ -63,6 +69,84 @@ void TestTransport::figuresTravelAsText()
         QCOMPARE(back->coreSecondsPerByte, perByte);
     }
     QVERIFY(!transportFromText("{").ok());
+}
+
+/// 64 pieces of a second in all, of which a rank computes half: it shares its core with another.
+void TestTransport::workCoversTheCollective()
+{
+    const WorkTimes few{1, 0.5, 0};
+    QVERIFY(!SharedCoreWork({1, 0.8, 0}, 64, 2).sharesCore());
+    QVERIFY(SharedCoreWork(few, 64, 2).sharesCore());
+    QCOMPARE(SharedCoreWork(few, 64, 0.1).pieces(), 64);
+    SharedCoreWork work(few, 64, 2);
+    QCOMPARE(work.pieces(), 192); // one and a half times the collective's 2 seconds
+    work.add({0.03, 0.015, 0}, {0.5, 0.015, 0});
+    QVERIFY(work.coreSecondsPerByte(1) > 0);
+    work.add({0.03, 0.015, 0}, {0.5, 0.015, 0.001}); // it went on behind the work
+    QCOMPARE(work.pieces(), 384);
+    QCOMPARE(work.coreSecondsPerByte(1), 0.0);
+    for (int round = 0; round < 11; ++round) {
+        QVERIFY(work.wantsMore());
+        work.add({0.03, 0.015, 0}, {0.05, 0.015, 0});
+    }
+    QVERIFY(!work.wantsMore());
+    QCOMPARE(work.pieces(), 384);
+    SharedCoreWork slow(few, 64, 0.1);
+    slow.add({8, 4, 0}, {8, 4, 0});
+    QVERIFY(slow.wantsMore());
+    slow.add({2, 1, 0}, {2, 1, 0});
+    QVERIFY(!slow.wantsMore()); // 20 seconds
+}
+
+void TestTransport::coreTimeOfACollective()
+{
+    SharedCoreWork work({1, 0.5, 0}, 64, 0.1);
+    work.add({2, 1, 0}, {3, 1, 0}); // a second longer on a core that two share: half of it for each
+    QCOMPARE(work.coreSecondsPerByte(100), 0.005);
+    QCOMPARE(work.coreSecondsPerByte(0), 0.0);
+    work.add({2, 1, 0}, {2.4, 1, 0});
+    work.add({2, 0.5, 0}, {5.2, 0.5, 0});          // one of four
+    QCOMPARE(work.coreSecondsPerByte(100), 0.005); // the median of 0.5, 0.2 and 0.8
+    SharedCoreWork none({1, 0.5, 0}, 64, 0.1);
+    none.add({2, 1, 0}, {1.9, 1, 0}); // noise
+    QCOMPARE(none.coreSecondsPerByte(100), 0.0);
+    SharedCoreWork most({1, 0.5, 0}, 1 << 14, 0.1);
+    most.add({1, 0.5, 0}, {1.75, 0.5, 0.25}); // no more pieces: what it waited is no time of the core
+    QCOMPARE(most.pieces(), 1 << 14);
+    QCOMPARE(most.coreSecondsPerByte(100), 0.0025);
+}
+
+/// Work beside an all-reduce on the cost clock takes what the measurement's arithmetic makes the same figure of.
+void TestTransport::theClockGivesBackWhatWasMeasured()
+{
+    constexpr std::int64_t kBytes = 1000;
+    constexpr double kPerByte = 2e-4;
+    for (const int ranks : {2, 3, 4}) {
+        const auto secondsOf = [&](bool communicates) {
+            testing::HandMade hand(static_cast<std::size_t>(ranks));
+            std::vector<TaskId> members;
+            for (int rank = 0; rank < ranks; ++rank) {
+                program::Exchange sum;
+                sum.bytes = kBytes;
+                if (communicates)
+                    members.push_back(hand.add(rank, program::Lane::Collective, sum, 1));
+                hand.next(hand.add(rank, program::Lane::Compute, trace::Kind::Forward, 3));
+            }
+            if (communicates)
+                hand.group(members);
+            program::Program program = hand.made();
+            for (program::Rank &rank : program.ranks)
+                rank.core = 0;
+            program.coreSecondsPerByte = kPerByte;
+            const auto seconds = simulate::CostClock(program).run(nullptr);
+            return seconds ? *seconds : 0;
+        };
+        const double without = secondsOf(false);
+        SharedCoreWork work({without, 3, 0}, 64, 1);
+        QVERIFY(work.sharesCore());
+        work.add({without, 3, 0}, {secondsOf(true), 3, 0});
+        QVERIFY(std::abs(work.coreSecondsPerByte(kBytes) / kPerByte - 1) < 1e-12);
+    }
 }
 
 QTEST_GUILESS_MAIN(TestTransport)
