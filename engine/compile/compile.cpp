@@ -88,7 +88,8 @@ std::vector<Rank> joinRanks(Ranks ranks, Instances instances, std::vector<Arena>
     return made;
 }
 
-/// Program::coreSecondsPerByte: the most of any rank that shares a core.
+/// Program::coreSecondsPerByte: the most of any rank that shares a core. A profile knows one type of device; ranks of
+/// other types that share cores are taken to be like those.
 double coreSecondsPerByte(const Source &source, const std::vector<Rank> &ranks)
 {
     double most = 0;

@@ -7,22 +7,10 @@ namespace planloom::simulate {
 
 double SharedCores::Core::least() const
 {
-    double least = std::numeric_limits<double>::infinity();
+    double least = kNever;
     for (const Running &unit : running)
         least = std::min(least, unit.left);
     return least;
-}
-
-double SharedCores::Core::end() const
-{
-    return running.empty() ? std::numeric_limits<double>::infinity() : since + least() * stretch;
-}
-
-void SharedCores::Core::pass(double now)
-{
-    for (Running &unit : running)
-        unit.left = std::max(0.0, unit.left - (now - since) / stretch);
-    since = now;
 }
 
 SharedCores::SharedCores(const program::Program &program) : m_program(program)
@@ -31,6 +19,7 @@ SharedCores::SharedCores(const program::Program &program) : m_program(program)
     for (const program::Rank &rank : program.ranks)
         cores = std::max(cores, rank.core + 1);
     m_cores.resize(static_cast<std::size_t>(cores));
+    m_taken.resize(m_cores.size());
     for (std::size_t r = 0; cores > 0 && r < program.ranks.size(); ++r)
         m_coreOf.push_back(program.ranks[r].core);
 }
@@ -42,49 +31,73 @@ std::int32_t SharedCores::coreOf(const program::Task &task) const
     return computes ? m_coreOf[task.rank.index()] : -1;
 }
 
-std::vector<SharedCores::Need> SharedCores::needsOf(std::span<const TaskId> members, double seconds) const
+std::size_t SharedCores::freeCollective()
 {
-    std::vector<Need> needs;
-    std::vector<double> all(m_cores.size(), 0); // that the members take of each core
+    const auto free = std::find_if(m_collectives.begin(), m_collectives.end(),
+                                   [](const Collective &collective) { return !collective.runs; });
+    if (free != m_collectives.end())
+        return static_cast<std::size_t>(free - m_collectives.begin());
+    m_collectives.emplace_back();
+    return m_collectives.size() - 1;
+}
+
+/// False if @p collective takes nothing of any core.
+bool SharedCores::findNeeds(Collective &collective, std::span<const TaskId> members, double seconds)
+{
+    collective.needs.clear();
     for (const TaskId id : members) {
         const program::Task &task = m_program.task(id);
         const std::int32_t core = m_coreOf[task.rank.index()];
-        if (const double own = m_program.coreSeconds(task).value(); core >= 0 && own > 0 && seconds > 0) {
-            needs.push_back({core, own});
-            all[static_cast<std::size_t>(core)] += own;
-        }
+        if (const double own = m_program.coreSeconds(task).value(); core >= 0 && own > 0 && seconds > 0)
+            collective.needs.push_back({core, own});
     }
-    for (Need &need : needs)
-        need.part /= std::max(seconds, all[static_cast<std::size_t>(need.core)]);
-    return needs;
+    for (const Need &need : collective.needs)
+        m_taken[static_cast<std::size_t>(need.core)] = 0;
+    for (const Need &need : collective.needs)
+        m_taken[static_cast<std::size_t>(need.core)] += need.part;
+    for (Need &need : collective.needs)
+        need.part /= std::max(seconds, m_taken[static_cast<std::size_t>(need.core)]);
+    return !collective.needs.empty();
 }
 
 bool SharedCores::start(Unit unit, std::span<const TaskId> members, double seconds, double now)
 {
     if (const std::int32_t core = coreOf(m_program.task(members.front())); core >= 0) {
-        Core &on = m_cores[static_cast<std::size_t>(core)];
-        on.pass(now);
-        on.running.push_back({unit, seconds});
-        on.stretch = static_cast<double>(on.running.size());
+        const auto on = static_cast<std::size_t>(core);
+        change(on, now);
+        m_cores[on].running.push_back({unit, seconds});
     } else if (m_program.coreSecondsPerByte > 0) {
-        std::vector<Need> needs = needsOf(members, seconds);
-        if (needs.empty())
+        const std::size_t index = freeCollective();
+        Collective &collective = m_collectives[index];
+        if (!findNeeds(collective, members, seconds))
             return false;
-        m_communicating.push_back({unit, seconds, now, 1, std::move(needs)});
+        collective.unit = unit;
+        collective.runs = true;
+        collective.left = seconds;
+        collective.since = now;
+        collective.stretch = 1;
+        collective.end = now + seconds;
+        for (const Need &need : collective.needs) {
+            change(static_cast<std::size_t>(need.core), now);
+            std::vector<Taker> &takers = m_cores[static_cast<std::size_t>(need.core)].takers;
+            const auto behind = std::upper_bound(takers.begin(), takers.end(), need.part,
+                                                 [](double part, const Taker &taker) { return part < taker.part; });
+            takers.insert(behind, {need.part, index});
+        }
     } else {
         return false;
     }
-    if (!m_communicating.empty())
-        share(now);
-    findNextEnd();
+    share(now);
     return true;
 }
 
 std::vector<SharedCores::Unit> SharedCores::takeEnded()
 {
     std::vector<Unit> ended;
-    for (Core &core : m_cores) {
-        if (core.running.empty() || core.end() != m_nextEnd)
+    const double now = m_nextEnd;
+    for (std::size_t c = 0; c < m_cores.size(); ++c) {
+        Core &core = m_cores[c];
+        if (core.end != now)
             continue;
         const double least = core.least();
         for (Running &unit : core.running) {
@@ -93,77 +106,102 @@ std::vector<SharedCores::Unit> SharedCores::takeEnded()
                 ended.push_back(unit.unit);
         }
         std::erase_if(core.running, [](const Running &unit) { return unit.left <= 0; });
-        core.since = m_nextEnd;
-        core.stretch = static_cast<double>(core.running.size());
+        core.since = now;
+        core.changed = true;
+        m_changed.push_back(c);
     }
-    if (!m_communicating.empty()) {
-        std::erase_if(m_communicating, [&](const Communicating &each) {
-            const bool ends = each.end() == m_nextEnd;
-            if (ends)
-                ended.push_back(each.unit);
-            return ends;
-        });
-        share(m_nextEnd);
-    }
+    for (Collective &collective : m_collectives)
+        if (collective.runs && collective.end == now) {
+            ended.push_back(collective.unit);
+            end(collective);
+        }
+    share(now);
     std::sort(ended.begin(), ended.end());
-    findNextEnd();
     return ended;
 }
 
-/// What every unit gets of its cores from now on.
-void SharedCores::share(double now)
+/// Gives back what it has of its cores.
+void SharedCores::end(Collective &collective)
 {
-    for (Communicating &each : m_communicating) {
-        each.left = std::max(0.0, each.left - (now - each.since) / each.stretch);
-        each.since = now;
-        each.stretch = 1;
+    const auto index = static_cast<std::size_t>(&collective - m_collectives.data());
+    for (const Need &need : collective.needs) {
+        change(static_cast<std::size_t>(need.core), collective.end);
+        std::erase_if(m_cores[static_cast<std::size_t>(need.core)].takers,
+                      [index](const Taker &taker) { return taker.collective == index; });
     }
-    for (std::size_t c = 0; c < m_cores.size(); ++c) {
-        m_cores[c].pass(now);
-        const double part = evenPart(c);
-        m_cores[c].stretch = 1 / part;
-        for (Communicating &each : m_communicating)
-            for (const Need &need : each.needs)
-                if (static_cast<std::size_t>(need.core) == c)
-                    each.stretch = std::max(each.stretch, need.part / part);
-    }
+    collective.runs = false;
+    collective.end = kNever;
 }
 
-/// What each that computes on @p core gets of it, and each whose need is larger.
-double SharedCores::evenPart(std::size_t core) const
+/// What computes on @p core has come as far as it has by @p now; then something begins or ends there.
+void SharedCores::change(std::size_t core, double now)
 {
-    std::vector<double> needs;
-    for (const Communicating &each : m_communicating)
-        for (const Need &need : each.needs)
-            if (static_cast<std::size_t>(need.core) == core)
-                needs.push_back(need.part);
-    std::sort(needs.begin(), needs.end());
-    double left = 1;
-    auto takers = static_cast<double>(needs.size() + m_cores[core].running.size());
-    for (const double need : needs) {
-        if (need * takers > left)
+    Core &changed = m_cores[core];
+    if (changed.changed)
+        return;
+    for (Running &unit : changed.running)
+        unit.left = std::max(0.0, unit.left - (now - changed.since) / changed.stretch);
+    changed.since = now;
+    changed.changed = true;
+    m_changed.push_back(core);
+}
+
+/// What every unit gets from now on of the cores that have changed.
+void SharedCores::share(double now)
+{
+    for (const std::size_t core : m_changed)
+        shareCore(m_cores[core]);
+    for (const std::size_t core : m_changed)
+        for (const Taker &taker : m_cores[core].takers)
+            shareCollective(m_collectives[taker.collective], now);
+    m_changed.clear();
+    findNextEnd();
+}
+
+void SharedCores::shareCore(Core &core) const
+{
+    double free = 1;
+    auto takers = static_cast<double>(core.takers.size() + core.running.size());
+    for (const Taker &taker : core.takers) {
+        if (taker.part * takers > free)
             break;
-        left -= need;
+        free -= taker.part;
         takers -= 1;
     }
-    return takers > 0 ? left / takers : 1;
+    core.stretch = takers > 0 ? takers / free : 1;
+    core.changed = false;
+    core.end = core.since + core.least() * core.stretch;
+}
+
+void SharedCores::shareCollective(Collective &collective, double now) const
+{
+    double stretch = 1;
+    for (const Need &need : collective.needs)
+        stretch = std::max(stretch, need.part * m_cores[static_cast<std::size_t>(need.core)].stretch);
+    if (stretch == collective.stretch)
+        return;
+    collective.left = std::max(0.0, collective.left - (now - collective.since) / collective.stretch);
+    collective.since = now;
+    collective.stretch = stretch;
+    collective.end = now + collective.left * stretch;
 }
 
 void SharedCores::clear()
 {
     for (Core &core : m_cores)
         core = {};
-    m_communicating.clear();
+    m_collectives.clear();
+    m_changed.clear();
     findNextEnd();
 }
 
 void SharedCores::findNextEnd()
 {
-    m_nextEnd = std::numeric_limits<double>::infinity();
+    m_nextEnd = kNever;
     for (const Core &core : m_cores)
-        m_nextEnd = std::min(m_nextEnd, core.end());
-    for (const Communicating &each : m_communicating)
-        m_nextEnd = std::min(m_nextEnd, each.end());
+        m_nextEnd = std::min(m_nextEnd, core.end);
+    for (const Collective &collective : m_collectives)
+        m_nextEnd = std::min(m_nextEnd, collective.end);
 }
 
 } // namespace planloom::simulate

@@ -14,7 +14,8 @@ namespace planloom::simulate {
 /// The processor cores that several ranks compute on (program::Rank::core): what is at work at the same time on a core
 /// gets equal parts of its time, but for communication that needs less than that (Program::coreSecondsPerByte), which
 /// gets what it needs. A collective goes on as fast as on the core that leaves it the smallest part of its need; what
-/// it leaves on others then stays unused. Cost of each call: O(cores + units on them).
+/// it leaves on others then stays unused. Cost of start() and takeEnded(): O(cores + collectives), and of each core
+/// that a unit begins or ends on O(what is on it); memory is kept from one collective to the next.
 class SharedCores {
 public:
     using Unit = dispatch::Dispatcher::Unit;
@@ -32,43 +33,59 @@ public:
     void clear();
 
 private:
+    static constexpr double kNever = std::numeric_limits<double>::infinity();
+
     struct Running {
         Unit unit = 0;
         double left = 0; ///< seconds with the core to itself, at Core::since
     };
-    struct Core {
-        std::vector<Running> running; ///< computes
-        double since = 0;
-        double stretch = 1; ///< how many times as long what computes takes as with the core to itself
-        [[nodiscard]] double least() const;
-        [[nodiscard]] double end() const;
-        void pass(double now);
-    };
-    /// What a rank's collective takes of its core. Members on one core take no more than all of it: the collective's
-    /// own time is that which they need together.
+    /// What a member of a collective takes of its core. Members on one core take no more than all of it: the
+    /// collective's own time is that which they need together.
     struct Need {
         std::int32_t core = 0;
         double part = 0; ///< of the core's time, 0 to 1
     };
-    struct Communicating {
+    /// The same, as the core has it.
+    struct Taker {
+        double part = 0;
+        std::size_t collective = 0; ///< of m_collectives
+    };
+    struct Core {
+        std::vector<Running> running; ///< computes
+        std::vector<Taker> takers;    ///< communicate: smallest part first
+        double since = 0;
+        double stretch = 1; ///< how many times as long as with the core to itself what computes takes: those that
+                            ///< compute and those with larger needs than that get equal parts
+        double end = kNever;
+        bool changed = false;               ///< what is on it, since its stretch was worked out
+        [[nodiscard]] double least() const; ///< Running::left
+    };
+    struct Collective {
         Unit unit = 0;
+        bool runs = false;
         double left = 0; ///< seconds with its cores to itself, at `since`
         double since = 0;
-        double stretch = 1;
+        double stretch = 1; ///< how many times as long as that it takes
+        double end = kNever;
         std::vector<Need> needs;
-        [[nodiscard]] double end() const { return since + left * stretch; }
     };
     [[nodiscard]] std::int32_t coreOf(const program::Task &task) const;
-    [[nodiscard]] std::vector<Need> needsOf(std::span<const TaskId> members, double seconds) const;
+    std::size_t freeCollective();
+    bool findNeeds(Collective &collective, std::span<const TaskId> members, double seconds);
+    void change(std::size_t core, double now);
+    void end(Collective &collective);
     void share(double now);
-    [[nodiscard]] double evenPart(std::size_t core) const;
+    void shareCore(Core &core) const;
+    void shareCollective(Collective &collective, double now) const;
     void findNextEnd();
 
     const program::Program &m_program;
     std::vector<std::int32_t> m_coreOf; ///< per rank; empty if no core is shared
     std::vector<Core> m_cores;
-    std::vector<Communicating> m_communicating;
-    double m_nextEnd = std::numeric_limits<double>::infinity();
+    std::vector<Collective> m_collectives;
+    std::vector<std::size_t> m_changed; ///< cores
+    std::vector<double> m_taken;        ///< per core, of findNeeds()
+    double m_nextEnd = kNever;
 };
 
 } // namespace planloom::simulate

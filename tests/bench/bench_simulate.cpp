@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // 64 stages x 512 micro-batches on 64 devices: compiling the plan, the cost clock alone, and a whole simulation with
-// trace and memory curves, against the budget of 100 ms.
+// trace and memory curves, against the budget of 100 ms. Then 8 processor devices that share 2 cores, 4 replicas of 2
+// with tensor parallelism: the cost clock alone, against that on a core for each.
 #include "engine/compile/compile.h"
 #include "engine/import/import.h"
 #include "engine/simulate/simulate.h"
+#include "tests/engine/compile/random_plans.h"
 
 #include <algorithm>
 #include <chrono>
@@ -50,6 +52,36 @@ plan::Plan straight(const plan::Subject &subject)
     return plan;
 }
 
+/// A machine with 8 processor devices and so many cores.
+plan::Subject subjectOn(int cores)
+{
+    using cluster::Link;
+    cluster::ClusterBuilder builder("machine");
+    const std::size_t type = builder.type({"CPU", {{"float32", 1e11}}, Bytes(std::int64_t{1} << 34), 1e10});
+    const NodeId node = builder.node("n0", cores);
+    const std::size_t inside = builder.vertex({cluster::Vertex::Kind::Switch, "switch", {}, node});
+    for (int device = 0; device < 8; ++device)
+        builder.link(
+            {Link::Kind::Pcie, builder.vertexOf(builder.device(node, type)), inside, 1e10, 1e10, Seconds(1e-6), true});
+    auto profile = std::make_shared<cost::Profile>();
+    profile->deviceType = "CPU";
+    profile->extra[cost::kCoreSecondsPerByte] = 2e-10;
+    return plan::makeSubject(testing::tinyGpt(false, 16),
+                             std::make_shared<const cluster::Cluster>(*std::move(builder).build()), std::move(profile),
+                             "gpt of 16 layers");
+}
+
+/// Milliseconds of the clock on them; less than 0: it failed.
+double clockOn(int cores, std::size_t &tasks)
+{
+    const plan::Subject subject = subjectOn(cores);
+    const auto program = compile::compilePlan(testing::planOf(subject, {{4, 2}}, 64, 16), subject, {.bodies = false});
+    if (!program)
+        std::fprintf(stderr, "%s\n", program.error().text().c_str());
+    tasks = program ? program->tasks.size() : 0;
+    return program ? median([&] { return simulate::iterationSeconds(*program).ok(); }) : -1;
+}
+
 } // namespace
 
 int main()
@@ -81,5 +113,10 @@ int main()
                 clock, whole);
     std::printf("  ratio of the whole simulation to the clock: %.1f; to the budget of %.0f ms: %.2f\n", whole / clock,
                 kBudgetMilliseconds, whole / kBudgetMilliseconds);
-    return compile < 0 || clock < 0 || whole < 0 ? 1 : 0;
+    std::size_t tasks = 0;
+    const double own = clockOn(8, tasks);
+    const double shared = clockOn(2, tasks);
+    std::printf("8 devices, %zu tasks: clock on 8 cores %.2f ms, on 2 shared cores %.2f ms; ratio %.2f\n", tasks, own,
+                shared, shared / own);
+    return own < 0 || shared < 0 || compile < 0 || clock < 0 || whole < 0 ? 1 : 0;
 }

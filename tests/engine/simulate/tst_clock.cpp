@@ -152,6 +152,64 @@ private slots:
         }
     }
 
+    /// Two collectives need 1/4 and 3/4 of a core, and something computes for 0.75 seconds beside them: the smaller
+    /// need is met, the others get 3/8 each. From 2 on the larger one goes on at its own speed with 3 seconds left,
+    /// until at 4 a third needs 1/2: it leaves the larger one 1/2 for its last second, 1.5 seconds then.
+    void collectivesShareACore()
+    {
+        HandMade hand(4);
+        const TaskId computes = hand.add(0, Lane::Compute, Kind::Forward, 0.75);
+        hand.next(computes);
+        const auto collective = [&](std::int32_t here, std::int32_t there, std::int64_t bytes, double seconds) {
+            program::Exchange sum;
+            sum.bytes = bytes;
+            const TaskId member = hand.add(here, Lane::Collective, sum, seconds);
+            hand.group({member, hand.add(there, Lane::Collective, sum, seconds)});
+            return member;
+        };
+        const TaskId small = collective(0, 2, 1, 4);
+        const TaskId large = collective(1, 3, 3, 4);
+        const TaskId third = collective(0, 2, 1, 2);
+        hand.after(third, small);
+        program::Program program = hand.made();
+        program.ranks[0].core = program.ranks[1].core = 0;
+        program.coreSecondsPerByte = 1;
+        const Times times = timesOf(program);
+        QCOMPARE(times.of(computes), "0..2");
+        QCOMPARE(times.of(small), "0..4");
+        QCOMPARE(times.of(large), "0..5.5");
+        QCOMPARE(times.of(third), "4..6");
+        QVERIFY(compile::lowerBound(program).value() <= 6);
+    }
+
+    /// Members of one collective need 1/4 of one core and 3/4 of another; beside each a rank computes. The second core
+    /// has 1/2 for it, so that it takes 1.5 times as long until that one ends at 3; the first core's quarter stays its
+    /// own.
+    void theScarcestCoreDecides()
+    {
+        HandMade hand(4);
+        std::vector<TaskId> members;
+        for (const std::int32_t rank : {0, 1}) {
+            program::Exchange sum;
+            sum.bytes = rank == 0 ? 1 : 3;
+            members.push_back(hand.add(rank, Lane::Collective, sum, 4));
+        }
+        hand.group(members);
+        const TaskId first = hand.add(2, Lane::Compute, Kind::Forward, 3);
+        const TaskId second = hand.add(3, Lane::Compute, Kind::Forward, 1.5);
+        hand.next(first);
+        hand.next(second);
+        program::Program program = hand.made();
+        for (std::size_t rank = 0; rank < 4; ++rank)
+            program.ranks[rank].core = static_cast<std::int32_t>(rank % 2);
+        program.coreSecondsPerByte = 1;
+        const Times times = timesOf(program);
+        QCOMPARE(times.of(first), "0..4");
+        QCOMPARE(times.of(second), "0..3");
+        QCOMPARE(times.of(members[0]), "0..5");
+        QCOMPARE(times.of(members[1]), "0..5");
+    }
+
     /// The longer waiting task goes first, wherever its rank lists it.
     void firstReadyFirst()
     {
