@@ -171,9 +171,9 @@ void TestCourseTimes::replayIsTheCostClock_data()
     }
 }
 
-/// A rank that waits for nobody takes what the replay of its course says, and the overhead of tasks where a profile has
-/// measured one, of which the replay does not know and which copies may hide. A rank of a pipeline waits for the others
-/// besides.
+/// A rank that waits for no other takes what the replay of its course says, and the overhead of tasks where a profile
+/// has measured one, of which the replay does not know and which copies may hide. A rank of a pipeline waits for the
+/// others besides.
 void TestCourseTimes::replayIsTheCostClock()
 {
     QFETCH(QString, model);
