@@ -48,8 +48,8 @@ Shard common(Shard a, Shard b)
 }
 
 /// Lays out what rank @p rank has and notes in @p buckets where. A parameter that several of its stages use lies there
-/// once. With @p hostStates the optimizer's states lie behind all else and are not counted: they are there for the
-/// update alone.
+/// once. With @p hostStates the optimizer's states, and parameters that it alone reads, lie behind all else and are not
+/// counted: they are there for the update alone.
 PersistentLayout layRank(const PersistentInput &in, RankId rank, bool hostStates, Buckets &buckets)
 {
     PersistentLayout layout;
@@ -74,8 +74,8 @@ PersistentLayout layRank(const PersistentInput &in, RankId rank, bool hostStates
         const bool copied = bucket.type == graph::DType::BF16;
         if (bucket.table.valid())
             bucket.parameters[at] = layTable(buckets.tables[bucket.table.index()], at, floats);
-        else
-            bucket.parameters[at] = place(shard(bucket, at, copied ? 1 : 3) * graph::sizeOf(graph::DType::F32));
+        else if (!hostStates || !onlyUpdateReadsParameters(bucket))
+            bucket.parameters[at] = floats(shard(bucket, at, copied ? 1 : 3));
         if (copied)
             bucket.copies[at] = place(shard(bucket, at, 3) * graph::sizeOf(graph::DType::BF16));
     });
@@ -116,6 +116,10 @@ PersistentLayout layRank(const PersistentInput &in, RankId rank, bool hostStates
     }
     if (hostStates) {
         const std::int64_t begin = layout.bytes;
+        each([&](Bucket &bucket, std::size_t at) {
+            if (onlyUpdateReadsParameters(bucket))
+                bucket.parameters[at] = floats(shard(bucket, at, 1));
+        });
         layStates();
         layout.hostedBytes = layout.bytes - begin;
         layout.bytes = begin;
@@ -190,6 +194,18 @@ void cutToSamples(PersistentTensor &held, plan::SampleRange own, plan::SampleRan
 }
 
 } // namespace
+
+bool onlyUpdateReadsParameters(const Bucket &bucket)
+{
+    return bucket.type == graph::DType::BF16 && !bucket.table.valid() && !bucket.isAveraged() && !bucket.isServed();
+}
+
+std::int64_t hostedTensors(const Bucket &bucket, std::int64_t states)
+{
+    if (bucket.table.valid()) // rows and their states stay
+        return 0;
+    return states + (onlyUpdateReadsParameters(bucket) ? 1 : 0);
+}
 
 PersistentLayouts layPersistent(const PersistentInput &in, Buckets buckets)
 {

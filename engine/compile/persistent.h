@@ -13,7 +13,7 @@ namespace planloom::compile {
 struct PersistentLayout {
     std::vector<std::vector<std::int64_t>> others; ///< per body of the rank, per entry of StageTensors::others
     std::int64_t bytes = 0;
-    std::int64_t hostedBytes = 0; ///< of the optimizer's states, from `bytes` on, where these are in the host tier
+    std::int64_t hostedBytes = 0; ///< of hostedTensors(), from `bytes` on, where these are in the host tier
 };
 
 /// Where the tensors that stay from step to step lie.
@@ -21,6 +21,13 @@ struct PersistentLayouts {
     Buckets buckets; ///< with places in the arenas of their members
     std::vector<PersistentLayout> ofRank;
 };
+
+/// True if nothing but the update of @p bucket reads its float32 parameters, as operators, replicas and averages have
+/// to do with bfloat16 copies of them alone: they may lie in the host tier with the optimizer's states.
+bool onlyUpdateReadsParameters(const Bucket &bucket);
+/// Tensors of a bucket's size, cut like its states, that are in the host tier between updates where these are: the
+/// states, and parameters that only the update reads.
+std::int64_t hostedTensors(const Bucket &bucket, std::int64_t states);
 
 /// What layPersistent() reads.
 struct PersistentInput {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/compile/stage_memory.h"
 
+#include "engine/compile/persistent.h"
 #include "engine/compile/pooled.h"
 #include "engine/compile/task_times.h"
 #include "engine/graph/operators/operators.h"
@@ -254,7 +255,7 @@ private:
         return fmt::format("{} of micro-batch {}", m_training.graph.tensor(root).name, m_made.microBatchOf(storage));
     }
 
-    /// What tensors may take on the host beside the optimizer's states.
+    /// What tensors may take on the host beside the optimizer's states and what comes with them.
     Status keepStates(memory::Limits &limits) const
     {
         const std::int64_t most = limits.policy.hostBytes;
@@ -264,11 +265,10 @@ private:
         for (const BucketId b : m_in.owners.ofInstance[m_index]) {
             const Bucket &bucket = m_in.buckets.at(b);
             const Team &team = m_in.teams.team(bucket.team);
-            if (!bucket.table.valid())
-                states += aligned(shardOf(bucket, team.size(), team.position(m_instance.rank), 1).count
-                                  * graph::sizeOf(graph::DType::F32));
+            states += aligned(shardOf(bucket, team.size(), team.position(m_instance.rank), 1).count
+                              * graph::sizeOf(graph::DType::F32))
+                * hostedTensors(bucket, m_in.source.plan.optimizer.rule.footprint().states);
         }
-        states *= m_in.source.plan.optimizer.rule.footprint().states;
         if (states >= most)
             return badInput(
                 fmt::format("{}: the optimizer's state takes {} and host_bytes of its memory policy are {}; "

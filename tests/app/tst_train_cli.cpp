@@ -119,13 +119,21 @@ private Q_SLOTS:
         QVERIFY2(done.err.contains("--trace off"), done.err.constData());
     }
 
+    void resumesWithStatesOnTheHost_data()
+    {
+        QTest::addColumn<QString>("precision");
+        QTest::newRow("float32") << "fp32";
+        QTest::newRow("bfloat16") << "bf16"; // and the float32 parameters with it
+    }
+
     /// The optimizer's state lies on the host between updates: the arena is smaller by it, and a checkpoint has it.
     void resumesWithStatesOnTheHost()
     {
+        QFETCH(QString, precision);
         const auto plan = [&](const char *states, const char *file) {
             return run({"plan", "--model", "zoo:gpt-nano", "--cluster", "local:1", "--planner", "data-parallel",
-                        "--batch", "4", "--memory", QString("delta,budget=70%,optimizer_state=%1").arg(states), "-o",
-                        file, "--quiet"});
+                        "--batch", "4", "--memory", QString("delta,budget=70%,optimizer_state=%1").arg(states),
+                        "--precision", precision, "-o", file, "--quiet"});
         };
         QCOMPARE(plan("host", "hosted.json").status, 0);
         QCOMPARE(plan("device", "kept.json").status, 0);
@@ -143,10 +151,11 @@ private Q_SLOTS:
                     losses << line["loss"].toDouble();
             return losses;
         };
-        const Done kept = train("kept.json", "4", "kept.run");
-        const Done whole = train("hosted.json", "4", "whole.run");
-        const Done first = train("hosted.json", "2", "parts.run");
-        const Done second = train("hosted.json", "4", "parts.run", true);
+        const auto folder = [&](const char *name) { return (precision + "." + name).toUtf8(); };
+        const Done kept = train("kept.json", "4", folder("kept"));
+        const Done whole = train("hosted.json", "4", folder("whole"));
+        const Done first = train("hosted.json", "2", folder("parts"));
+        const Done second = train("hosted.json", "4", folder("parts"), true);
         for (const Done *done : {&kept, &whole, &first, &second})
             QVERIFY2(done->status == 0, done->err.constData());
         QCOMPARE(lossesOf(kept).size(), 4);
