@@ -9,6 +9,7 @@
 #include "engine/gnn/schedule_trace.h"
 #include "planners/gnn/joint.h"
 
+#include <chrono>
 #include <fmt/format.h>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -95,12 +96,17 @@ ordered_json searchResult(const placing::SearchResult &found, Output &output)
         text += fmt::format(" lead to {}", format(Seconds(*found.balancedSeconds)));
     }
     if (found.all) {
-        result["feasible"] = found.all->feasible;
-        result["median_seconds"] = found.all->medianSeconds;
-        result["worst_seconds"] = found.all->worstSeconds;
-        text += fmt::format("; the best of all {} is {}, the median {}, the worst {}", count(found.all->feasible),
-                            format(Seconds(found.seconds)), format(Seconds(found.all->medianSeconds)),
-                            format(Seconds(found.all->worstSeconds)));
+        const placing::Exhaustive &all = *found.all;
+        result["feasible"] = all.feasible;
+        result["tried"] = all.tried;
+        result["median_seconds"] = all.medianSeconds;
+        result["worst_seconds"] = all.worstSeconds;
+        text += fmt::format("; the best of {} is {}, the median {}, the worst {}",
+                            all.cancelled()
+                                ? fmt::format("the {} of {} that were tried", count(all.tried), count(all.feasible))
+                                : "all " + count(all.feasible),
+                            format(Seconds(all.bestSeconds)), format(Seconds(all.medianSeconds)),
+                            format(Seconds(all.worstSeconds)));
     }
     if (found.exploration) {
         const placing::Exploration &exploration = *found.exploration;
@@ -156,6 +162,27 @@ ordered_json choicesResult(const placing::JointResult &found, Output &output)
             {"tried", std::move(tried)}};
 }
 
+/// What trying every placement takes. Nothing where the search is another one, or will say itself why it cannot.
+void announce(const gnn::Job &job, const placing::SearchOptions &how, Progress &progress, Output &output)
+{
+    if (how.kind != placing::SearchKind::Exhaustive)
+        return;
+    progress.report(-1, "counting placements");
+    const auto feasible = placing::countFeasible(job, how.mostPlacements, progress);
+    const auto first = feasible ? placing::initialPlacement(job, progress) : feasible.error();
+    if (!first || *feasible > how.mostPlacements)
+        return;
+    placing::Evaluation evaluation(job, how.explore.policy);
+    evaluation.seconds(first->machineOf); // takes its memory
+    const auto begin = std::chrono::steady_clock::now();
+    evaluation.seconds(first->machineOf);
+    const std::chrono::duration<double> one = std::chrono::steady_clock::now() - begin;
+    output.line(fmt::format("{} feasible placements, a schedule of some {} each: about {}; Ctrl-C ends the search with "
+                            "the best so far",
+                            count(*feasible), format(Seconds(one.count())),
+                            format(Seconds(one.count() * static_cast<double>(*feasible)))));
+}
+
 /// The timeline of the placement under its policy.
 Status writeTimeline(const gnn::Job &job, const gnn::Placement &machineOf, gnn::TransferPolicy policy,
                      const std::string &path)
@@ -208,6 +235,7 @@ Status place(const PlaceOptions &options, Output &output)
     } else {
         auto alone = [&] {
             TerminalProgress progress(output.showsProgress());
+            announce(job, how, progress, output);
             return placing::searchPlacement(job, how, progress);
         }();
         if (!alone)

@@ -58,20 +58,38 @@ void eachFeasible(const Job &job, const std::function<bool(const Placement &)> &
     enumeration.from(0);
 }
 
+Result<std::int64_t> countFeasible(const Job &job, std::int64_t most, const Progress &progress)
+{
+    std::int64_t count = 0;
+    bool stopped = false;
+    eachFeasible(
+        job, [&](const Placement &) { return ++count <= most; }, [&] { return stopped = progress.stopped(); });
+    return stopped ? Result<std::int64_t>(cancelled()) : Result<std::int64_t>(count);
+}
+
 Result<Exhaustive> exhaustivePlacement(const Job &job, TransferPolicy policy, std::int64_t most, Progress &progress)
 {
+    const auto feasible = countFeasible(job, most, progress);
+    if (!feasible)
+        return feasible.error();
+    if (*feasible > most)
+        return unsupported(fmt::format("there are more than {} feasible placements of {} roles on {} machines, each of "
+                                       "which takes a schedule to try; use search explore",
+                                       most, movableRoles(job).size(), job.machines.size()));
+    if (*feasible == 0)
+        return infeasible("no placement is feasible; give the machines more, or take fewer roles");
     Evaluation evaluation(job, policy);
     Exhaustive found;
+    found.feasible = *feasible;
     std::vector<double> seconds;
     using Timed = std::pair<double, Placement>;
     constexpr std::size_t kLeading = 16; // the simulator's order of placements differs from this one by a few places
     std::vector<Timed> leading;
-    bool stopped = false;
-    bool tooMany = false;
-    const auto stop = [&] { return stopped = progress.stopped(); };
+    const auto stop = [&] { return progress.stopped(); };
     const auto visit = [&](const Placement &machineOf) {
-        tooMany = static_cast<std::int64_t>(seconds.size()) == most;
-        if (tooMany || stop())
+        progress.report(static_cast<double>(seconds.size()) / static_cast<double>(found.feasible),
+                        "trying every placement");
+        if (stop())
             return false;
         seconds.push_back(evaluation.seconds(machineOf));
         const auto behind = std::ranges::upper_bound(leading, seconds.back(), {}, &Timed::first);
@@ -82,21 +100,14 @@ Result<Exhaustive> exhaustivePlacement(const Job &job, TransferPolicy policy, st
         return true;
     };
     eachFeasible(job, visit, stop);
-    if (stopped)
-        return cancelled();
-    if (tooMany)
-        return unsupported(
-            fmt::format("there are more than {} feasible placements to try; use the search, or raise the "
-                        "limit",
-                        most));
     if (seconds.empty())
-        return infeasible("no placement is feasible; give the machines more, or take fewer roles");
+        return cancelled();
     found.bestSeconds = leading.front().first;
     for (Timed &timed : leading)
         found.leading.push_back(std::move(timed.second));
     found.best = found.leading.front();
     std::sort(seconds.begin(), seconds.end());
-    found.feasible = static_cast<std::int64_t>(seconds.size());
+    found.tried = static_cast<std::int64_t>(seconds.size());
     found.medianSeconds = seconds[seconds.size() / 2];
     found.worstSeconds = seconds.back();
     return found;

@@ -17,18 +17,24 @@ namespace planloom::planners::gnn {
 void eachFeasible(const Job &job, const std::function<bool(const Placement &)> &visit,
                   const std::function<bool()> &stopped = {});
 
-/// What all placements come to.
+/// The feasible placements of @p job, counted up to @p most + 1. Cost: machines^roles / what does not fit, no schedule.
+/// Error: Cancelled.
+Result<std::int64_t> countFeasible(const Job &job, std::int64_t most, const Progress &progress);
+
+/// What all placements come to, or those that were tried until a stop.
 struct Exhaustive {
-    Placement best; ///< empty if no placement is feasible; of equal ones the first
+    Placement best; ///< of equal ones the first
     double bestSeconds = 0;
     double medianSeconds = 0; ///< of an even number the upper one of the two in the middle
     double worstSeconds = 0;
     std::int64_t feasible = 0;
+    std::int64_t tried = 0;         ///< of them: fewer if it was stopped
     std::vector<Placement> leading; ///< the best few, `best` first
+    [[nodiscard]] bool cancelled() const { return tried < feasible; }
 };
 
-/// Every feasible placement's seconds. Errors: Infeasible (there is none), Unsupported (more than @p most), Cancelled.
-/// Cost: machines^roles / what does not fit, a schedule each.
+/// Every feasible placement's seconds. Errors: Infeasible (there is none), Unsupported (more than @p most, found out
+/// before any is tried), Cancelled (before any was tried). Cost: countFeasible(), and a schedule each.
 Result<Exhaustive> exhaustivePlacement(const Job &job, TransferPolicy policy, std::int64_t most, Progress &progress);
 
 } // namespace planloom::planners::gnn

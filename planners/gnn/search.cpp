@@ -48,10 +48,17 @@ void followDescent(const Job &job, Evaluation &evaluation, SearchResult &found, 
 Status tryAll(const Job &job, const SearchOptions &options, std::int64_t most, SearchResult &found, Progress &progress)
 {
     auto all = exhaustivePlacement(job, options.explore.policy, most, progress);
+    if (!all && all.error().code == ErrorCode::Cancelled) {
+        found.stopped = true;
+        return {};
+    }
     if (!all)
         return all.error();
-    found.machineOf = all->best;
-    found.seconds = all->bestSeconds;
+    found.stopped = all->cancelled();
+    if (!all->cancelled() || all->bestSeconds < found.seconds) {
+        found.machineOf = all->best;
+        found.seconds = all->bestSeconds;
+    }
     found.candidates.insert(found.candidates.end(), all->leading.begin(), all->leading.end());
     found.all = *std::move(all);
     return {};

@@ -42,12 +42,13 @@ struct SearchResult {
     std::optional<Exploration> exploration;
     Placement explored; ///< where it started: the best of those before
     std::optional<Exhaustive> all;
+    bool stopped = false; ///< before all placements had been tried, where these were asked for
     /// The best of each way to find one, of all placements the best few, for a caller who knows the cost of a placement
     /// more exactly than a schedule.
     std::vector<Placement> candidates;
     [[nodiscard]] bool complete() const
     {
-        return !(balanced && balanced->cancelled) && !(exploration && exploration->cancelled);
+        return !stopped && !(balanced && balanced->cancelled) && !(exploration && exploration->cancelled);
     }
 };
 

@@ -83,8 +83,9 @@ Result<SearchRun> runSearch(const plan::Document &document, const planners::gnn:
     }
     if (found->all) {
         walk.from(found->all->best);
-        walk.note(found->all->feasible, found->all->bestSeconds, "the best of all");
-        run.proposals = found->all->feasible;
+        walk.note(found->all->tried, found->all->bestSeconds,
+                  found->all->cancelled() ? "the best of those tried" : "the best of all");
+        run.proposals = found->all->tried;
     }
     run.best = found->machineOf;
     run.seconds = found->seconds;

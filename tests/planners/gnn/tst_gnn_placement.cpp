@@ -4,7 +4,9 @@
 #include "planners/gnn/exhaustive.h"
 #include "planners/gnn/explore.h"
 #include "planners/gnn/initial.h"
+#include "planners/gnn/search.h"
 #include "tests/engine/gnn/gnn_cases.h"
+#include "tests/stopped_after.h"
 
 #include <QTest>
 
@@ -144,8 +146,16 @@ private slots:
         QVERIFY(closeTo(found->bestSeconds, 39.902778));
         QVERIFY2(closeTo(found->medianSeconds, 47.046489), qPrintable(QString::number(found->medianSeconds, 'g', 10)));
         QVERIFY(closeTo(found->worstSeconds, 53.811111));
-        QVERIFY(exhaustivePlacement(tightJob(kHomes), TransferPolicy::Degree, 119, progress).error().code
-                == ErrorCode::Unsupported);
+        QCOMPARE(found->tried, 120);
+        QVERIFY(!found->cancelled());
+        QCOMPARE(*countFeasible(tightJob(kHomes), kAll, progress), 120);
+        StopAtOnce stop; // refused before a schedule is made
+        QCOMPARE(*countFeasible(tightJob(kHomes), 119, progress), 120);
+        const auto tooMany = exhaustivePlacement(tightJob(kHomes), TransferPolicy::Degree, 119, stop).error();
+        QVERIFY2(tooMany.code == ErrorCode::Unsupported
+                     && tooMany.message.find("more than 119 feasible placements of 7 roles on 3 machines")
+                         != std::string::npos,
+                 tooMany.message.c_str());
     }
 
     void initial_data()
@@ -388,6 +398,37 @@ private slots:
         QVERIFY(found.cancelled);
         QCOMPARE(found.seconds, found.startSeconds);
         QVERIFY(exhaustivePlacement(job, TransferPolicy::Degree, kAll, stop).error().code == ErrorCode::Cancelled);
+    }
+
+    /// The best of those that were tried, and never worse than the first placement.
+    void stoppingAmongAll()
+    {
+        const Job job = tightJob(kHomes);
+        for (const int tries : {1, 40}) {
+            StoppedAfter later(tries); // 120 placements ask once each, and counting them does not
+            const auto some = exhaustivePlacement(job, TransferPolicy::Degree, kAll, later);
+            QVERIFY(some && some->cancelled());
+            QCOMPARE(some->tried, tries);
+            QCOMPARE(some->feasible, 120);
+            QVERIFY(closeTo(some->bestSeconds, secondsOf(job, some->best), 1e-12));
+            QVERIFY(some->bestSeconds <= some->medianSeconds && some->medianSeconds <= some->worstSeconds);
+        }
+        const double initial = secondsOf(job, initialOf(job));
+        SearchOptions options;
+        options.kind = SearchKind::Exhaustive;
+        class Stops final : public Progress {
+        public:
+            void report(double fraction, std::string_view) override { m_stopped = m_stopped || fraction > 0.02; }
+            [[nodiscard]] bool stopped() const override { return m_stopped; }
+
+        private:
+            bool m_stopped = false;
+        } third;
+        const auto found = searchPlacement(job, options, third);
+        QVERIFY(found && !found->complete());
+        QCOMPARE(found->all->tried, 3);
+        QVERIFY(found->seconds <= initial);
+        QCOMPARE(found->seconds, secondsOf(job, found->machineOf));
     }
 
     /// Many beginnings of a placement, and no placement: the last role is on no machine.
