@@ -222,6 +222,8 @@ void addPlan(Command &command)
     verb->add_option("--weight-decay", options.weightDecay, "Its weight decay")
         ->check(finite() & CLI::NonNegativeNumber);
     addTrainingSettings(verb, options);
+    for (const char *name : {"--optimizer", "--learning-rate", "--momentum", "--weight-decay"})
+        verb->get_option(name)->each([&options](const std::string &) { options.optimizerGiven = true; });
     verb->add_option("-o,--output", options.out, "Plan file to write")->type_name("PLAN");
     verb->add_option("--workspace", options.workspace, "Workspace to record the plan in")->type_name("FILE");
 }

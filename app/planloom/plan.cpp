@@ -103,6 +103,18 @@ Status checkFrom(const PlanOptions &options)
 /// True if --memory is about the search, not a policy of the plan.
 bool isLimit(const std::string &memory) { return memory == "limit" || memory == "ignore"; }
 
+/// An optimizer that would never be asked.
+Status checkAdmm(const PlanOptions &options)
+{
+    const auto after = options.set.find("switch_after");
+    if (options.planner != "admm" || !options.optimizerGiven || (after != options.set.end() && after->second != "0"))
+        return {};
+    return badInput(
+        "--optimizer: training by ADMM has no optimizer; leave out --optimizer and its settings "
+        "(--learning-rate, --momentum, --weight-decay), or give --set switch_after=3 to go on with it behind "
+        "3 iterations");
+}
+
 Status checkOptions(const PlanOptions &options)
 {
     if (const auto memory = planners::memoryRequest(options.memory); !isLimit(options.memory) && !memory)
@@ -111,6 +123,8 @@ Status checkOptions(const PlanOptions &options)
         return badInput("--exchange: " + exchange.error().message);
     if (!options.from.empty())
         return checkFrom(options);
+    if (const Status admm = checkAdmm(options); !admm)
+        return admm;
     if (options.batch < 1 || options.batch > kLargestBatch)
         return badInput(
             fmt::format("--batch {} is not a batch that can be planned; give 1 to {}", options.batch, kLargestBatch));

@@ -47,6 +47,7 @@ struct PlanOptions {
     std::string graph;                 ///< folder of the graph that is sampled, for planner gnn; empty: none
     std::vector<std::string> annotate; ///< "h/3=split:4"
     std::string optimizer = "adamw";   ///< with settings: "adamw,beta2=0.95"
+    bool optimizerGiven = false;       ///< by the user, if only by one of its settings
     std::optional<double> learningRate;
     std::optional<double> momentum;
     std::optional<double> weightDecay;

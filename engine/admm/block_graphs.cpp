@@ -1,14 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/admm/block_graphs.h"
 
-#include <fmt/format.h>
+#include "engine/admm/block_expressions.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
 
 namespace planloom::admm {
+
+std::optional<graph::Shape> sharedShape(const Sizes &sizes, const std::string &name)
+{
+    using graph::Shape;
+    const auto [n, h, c, steps] = sizes;
+    const auto triangle = [](std::int64_t columns) { return columns * (columns + 1) / 2; };
+    const std::map<std::string, Shape> shapes{{"u", Shape::of({h, n})},
+                                              {"w", Shape::of({h, h})},
+                                              {"b", Shape::of({h})},
+                                              {"v", Shape::of({c, h})},
+                                              {"c", Shape::of({c})},
+                                              {"gram_in", Shape::of({triangle(n + h + 1)})},
+                                              {"product_in", Shape::of({h, n + h + 1})},
+                                              {"gram_out", Shape::of({triangle(h + 1)})},
+                                              {"product_out", Shape::of({c, h + 1})}};
+    const auto found = shapes.find(name);
+    return found != shapes.end() ? std::optional(found->second) : std::nullopt;
+}
+
+std::int64_t sharedElements(const Sizes &sizes, const std::string &name)
+{
+    return sharedShape(sizes, name)->elements(1);
+}
 
 TensorId byRange(graph::GraphBuilder &builder, const std::vector<double> &values, const std::string &name)
 {
@@ -46,22 +68,12 @@ std::vector<double> ofLastRange(const Method &method, double there, double elsew
 namespace {
 
 using graph::Attributes;
-using graph::Dim;
-using graph::DType;
-using graph::GraphBuilder;
-using graph::Shape;
 
 /// Writes updates one after another: each reads the newest values of the variables.
-class UpdateWriter {
+class UpdateWriter : private BlockExpressions {
 public:
-    /// @p restarted: a1 … and h1 … are those of a forward pass, h the tanh of a.
-    UpdateWriter(const Sizes &sizes, const Method &method, bool restarted = false)
-        : m_sizes(sizes),
-          m_method(method),
-          m_restarted(restarted),
-          m_builder("admm")
-    {
-    }
+    using BlockExpressions::BlockExpressions;
+    using BlockExpressions::finish;
 
     void restart();
     /// @p last: of the iteration, whose cross-entropy the Lagrangian has.
@@ -83,43 +95,11 @@ public:
     void pull();
     void step(const std::string &block);
     void takeStep(const std::string &block);
-    Result<graph::Graph> finish();
 
 private:
-    /// The newest value of a variable: an input where the part has not made one.
-    TensorId value(const std::string &name);
-    TensorId value(const char *letter, std::int64_t step) { return value(fmt::format("{}{}", letter, step)); }
-    void set(const std::string &name, TensorId tensor)
-    {
-        m_values[name] = tensor;
-        m_changed[name] = tensor;
-    }
-    void set(const char *letter, std::int64_t step, TensorId tensor) { set(fmt::format("{}{}", letter, step), tensor); }
-    [[nodiscard]] Shape shapeOf(const std::string &name) const;
-
-    /// Steps of the range at hand: all, where there are no ranges.
-    [[nodiscard]] std::int64_t steps() const { return m_sizes.steps / m_method.settings.timeRanges; }
-    [[nodiscard]] bool ranges() const { return m_method.settings.timeRanges > 1; }
-    TensorId scaled(TensorId tensor, double factor);
-    /// Times the factor and a power of the ratio of the range's penalties to those of the last one.
-    TensorId scaled(TensorId tensor, double factor, int power);
-    TensorId times(TensorId tensor, const std::vector<double> &factors);
-    TensorId ifLast(TensorId tensor) { return ranges() ? times(tensor, ofLastRange(m_method, 1, 0)) : tensor; }
-    TensorId rightOfLast();
-    TensorId solved(TensorId system, TensorId pulled, std::int64_t step);
-    TensorId systemOfLast();
-    /// The hidden state before the first step: of the range before, or none.
-    TensorId before();
-    TensorId add(TensorId a, TensorId b) { return m_builder.add("Add", {a, b}); }
-    TensorId subtract(TensorId a, TensorId b) { return m_builder.add("Sub", {a, b}); }
-    TensorId filled(std::int64_t columns, double with);
-    TensorId columns(TensorId matrix, std::int64_t first, std::int64_t last);
-    /// x u' + b: what a step's input gives without the hidden state before.
-    TensorId driven(std::int64_t step);
-    /// The same with it.
-    TensorId arrived(std::int64_t step);
-    /// The tanh of a step's input, made once for all that read it.
-    TensorId state(std::int64_t step);
+    void hidden(std::int64_t step);
+    /// Returns what the step's input would be without residual.
+    TensorId input(std::int64_t step);
     /// A step's new duals, which setDuals() sets: in a sweep that is the last to update what they are made of.
     void inputDual(std::int64_t step, TensorId arrived);
     void hiddenDual(std::int64_t step);
@@ -127,150 +107,10 @@ private:
     {
         return m_method.settings.duals == Duals::All || step == steps();
     }
-    void hidden(std::int64_t step);
-    /// Returns what the step's input would be without residual.
-    TensorId input(std::int64_t step);
-    [[nodiscard]] double penalty(std::int64_t step) const
-    {
-        return m_method.penalty[static_cast<std::size_t>(m_sizes.steps - steps() + step - 1)];
-    }
     [[nodiscard]] bool interleaved() const { return m_method.settings.order == Order::Interleaved; }
-    [[nodiscard]] bool exact() const { return m_method.settings.subproblems == Subproblems::Exact; }
-    /// What the output's residual has to be made of.
-    TensorId outputMade();
-    /// The sum of the squares of a parameter, [1].
-    TensorId squares(TensorId matrix);
-    TensorId rowsOf(const std::string &block, std::int64_t step);
-    TensorId weightedMisfit(std::int64_t step);
-    TensorId asSteps(const std::vector<TensorId> &steps);
-    TensorId summedOuter(TensorId rows, TensorId targets, std::size_t steps);
 
-    const Sizes &m_sizes;
-    const Method &m_method;
-    bool m_restarted;
-    GraphBuilder m_builder;
-    std::map<std::string, TensorId> m_values, m_changed;
     std::map<std::string, TensorId> m_newDuals;
-    std::map<TensorId, TensorId> m_states; ///< by the input that each is the tanh of
-    std::int64_t m_drivenStep = 0;         ///< of m_driven
-    TensorId m_driven;                     ///< the last one made: neighbours in a sweep read the same
-    std::map<double, TensorId> m_scalars;
-    std::map<std::vector<double>, TensorId> m_byRange;
-    std::map<std::string, Shape> m_shapes; ///< of inputs that are no variables
 };
-
-const Attributes kTransposed{{"transB", std::int64_t{1}}};
-
-Shape UpdateWriter::shapeOf(const std::string &name) const
-{
-    const std::int64_t n = m_sizes.inputs;
-    const std::int64_t h = m_sizes.hidden;
-    const std::int64_t c = m_sizes.classes;
-    const auto triangle = [](std::int64_t columns) { return columns * (columns + 1) / 2; };
-    const std::map<std::string, Shape> fixed{{"u", Shape::of({h, n})},
-                                             {"w", Shape::of({h, h})},
-                                             {"b", Shape::of({h})},
-                                             {"v", Shape::of({c, h})},
-                                             {"c", Shape::of({c})},
-                                             {"gram_in", Shape::of({triangle(n + h + 1)})},
-                                             {"product_in", Shape::of({h, n + h + 1})},
-                                             {"gram_out", Shape::of({triangle(h + 1)})},
-                                             {"product_out", Shape::of({c, h + 1})}};
-    if (const auto found = fixed.find(name); found != fixed.end())
-        return found->second;
-    if (const auto found = m_shapes.find(name); found != m_shapes.end())
-        return found->second;
-    if (name == "labels")
-        return Shape({Dim{1, true}});
-    const bool ofClasses = name == "o" || name == "r";
-    return Shape({Dim{1, true}, Dim{ofClasses ? c : name[0] == 'x' ? n : h, false}});
-}
-
-TensorId UpdateWriter::value(const std::string &name)
-{
-    TensorId &tensor = m_values[name];
-    if (!tensor.valid())
-        tensor = m_builder.input(name, name == "labels" ? DType::I64 : DType::F32, shapeOf(name));
-    return tensor;
-}
-
-TensorId UpdateWriter::scaled(TensorId tensor, double factor)
-{
-    if (factor == 1)
-        return tensor;
-    TensorId &scalar = m_scalars[factor];
-    if (!scalar.valid())
-        scalar = m_builder.constantFloats(fmt::format("factor{}", m_scalars.size()), {}, factor);
-    return m_builder.add("Mul", {tensor, scalar});
-}
-
-TensorId UpdateWriter::scaled(TensorId tensor, double factor, int power)
-{
-    if (!ranges())
-        return scaled(tensor, factor);
-    std::vector<double> factors = rangeScales(m_method, power);
-    for (double &each : factors)
-        each *= factor;
-    return times(tensor, factors);
-}
-
-TensorId UpdateWriter::times(TensorId tensor, const std::vector<double> &factors)
-{
-    TensorId &own = m_byRange[factors];
-    if (!own.valid())
-        own = byRange(m_builder, factors, fmt::format("by_range{}", m_byRange.size()));
-    return m_builder.add("Mul", {tensor, own});
-}
-
-TensorId UpdateWriter::before()
-{
-    std::vector<double> notFirst(static_cast<std::size_t>(m_method.settings.timeRanges), 1);
-    notFirst.front() = 0;
-    return times(value("before"), notFirst);
-}
-
-TensorId UpdateWriter::filled(std::int64_t columns, double with)
-{
-    return m_builder.add(
-        "ConstantOfShape", {},
-        {{"shape", std::vector<std::int64_t>{1, columns}}, {"batch_axis", std::int64_t{0}}, {"value", with}});
-}
-
-TensorId UpdateWriter::columns(TensorId matrix, std::int64_t first, std::int64_t last)
-{
-    return m_builder.add("Slice", {matrix},
-                         {{"starts", std::vector{first}},
-                          {"ends", std::vector{last}},
-                          {"axes", std::vector<std::int64_t>{1}},
-                          {"steps", std::vector<std::int64_t>{1}}});
-}
-
-TensorId UpdateWriter::driven(std::int64_t step)
-{
-    if (m_drivenStep != step)
-        m_driven = m_builder.add("Gemm", {value("x", step), value("u"), value("b")}, kTransposed);
-    m_drivenStep = step;
-    return m_driven;
-}
-
-TensorId UpdateWriter::state(std::int64_t step)
-{
-    const TensorId input = value("a", step);
-    TensorId &made = m_states[input];
-    const auto changed = [&](const char *letter) { return m_changed.contains(fmt::format("{}{}", letter, step)); };
-    if (!made.valid())
-        made = m_restarted && !changed("a") && !changed("h") ? value("h", step) : m_builder.add("Tanh", {input});
-    return made;
-}
-
-TensorId UpdateWriter::arrived(std::int64_t step)
-{
-    const TensorId sum = driven(step);
-    if (step == 1 && !ranges())
-        return sum;
-    const TensorId past = step == 1 ? before() : value("h", step - 1);
-    return add(sum, m_builder.add("MatMul", {past, value("w")}, kTransposed));
-}
 
 void UpdateWriter::restart()
 {
@@ -296,18 +136,6 @@ void UpdateWriter::output(bool last)
                                            {{"axes", std::vector<std::int64_t>{0}}, {"keepdims", std::int64_t{1}}});
         set("risk", ifLast(sum));
     }
-}
-
-TensorId UpdateWriter::outputMade()
-{
-    return m_builder.add("Gemm", {value("h", steps()), value("v"), value("c")}, kTransposed);
-}
-
-TensorId UpdateWriter::squares(TensorId matrix)
-{
-    const TensorId sum = m_builder.add("ReduceSum", {m_builder.add("Mul", {matrix, matrix})},
-                                       {{"axes", std::vector<std::int64_t>{0, 1}}, {"keepdims", std::int64_t{0}}});
-    return m_builder.add("Reshape", {sum}, {{"shape", std::vector<std::int64_t>{1}}});
 }
 
 /// The step's system is that of what reads h: w of the next step, or v.
@@ -338,33 +166,6 @@ void UpdateWriter::hidden(std::int64_t step)
     }
     const TensorId system = m_builder.add("OuterSums", {weights}, {{"weights", std::vector{next}}});
     set("h", step, solved(system, pulled, step));
-}
-
-/// The hidden state that is asked to be near the tanh of its input, too.
-TensorId UpdateWriter::solved(TensorId system, TensorId pulled, std::int64_t step)
-{
-    return m_builder.add("CholeskySolve", {system, pulled, state(step), scaled(value("q", step), 1, -1)},
-                         {{"shift", penalty(step)}});
-}
-
-/// What the outputs, or the range behind, ask a range's last hidden state to be.
-TensorId UpdateWriter::rightOfLast()
-{
-    const double rho = m_method.settings.rho;
-    const TensorId outputs = subtract(scaled(subtract(value("o"), value("c")), rho), value("r"));
-    const double ratio = m_method.penalty[static_cast<std::size_t>(steps())] / m_method.penalty.front();
-    const TensorId ahead = times(value("ahead"), ofLastRange(m_method, 0, ratio));
-    return add(ifLast(m_builder.add("MatMul", {outputs, value("v")})), m_builder.add("MatMul", {ahead, value("w")}));
-}
-
-TensorId UpdateWriter::systemOfLast()
-{
-    const double ratio = m_method.penalty[static_cast<std::size_t>(steps())] / m_method.penalty.front();
-    const auto system = [this](const char *weights, double penalty) {
-        return m_builder.add("OuterSums", {value(weights)}, {{"weights", std::vector{penalty}}});
-    };
-    return add(ifLast(system("v", m_method.settings.rho)),
-               times(system("w", penalty(1) * ratio), ofLastRange(m_method, 0, 1)));
 }
 
 void UpdateWriter::pull()
@@ -519,38 +320,6 @@ void UpdateWriter::solveOut()
     set("c", m_builder.add("Reshape", {columns(packed, h, h + 1)}, {{"shape", std::vector{m_sizes.classes}}}));
 }
 
-TensorId UpdateWriter::asSteps(const std::vector<TensorId> &steps)
-{
-    std::vector<TensorId> all;
-    for (const TensorId step : steps)
-        all.push_back(m_builder.add("Unsqueeze", {step}, {{"axes", std::vector<std::int64_t>{0}}}));
-    return m_builder.add("Concat", all, {{"axis", std::int64_t{0}}});
-}
-
-/// The sum of targets' rows, each times a row of @p rows: [columns of targets, columns of rows], added up in double.
-TensorId UpdateWriter::summedOuter(TensorId rows, TensorId targets, std::size_t steps)
-{
-    return m_builder.addMany("OuterSums", {rows, targets}, 2, {{"weights", std::vector<double>(steps, 1)}})[1];
-}
-
-/// What a block multiplies.
-TensorId UpdateWriter::rowsOf(const std::string &block, std::int64_t step)
-{
-    if (block == "b" || block == "c")
-        return filled(1, 1);
-    if (block == "u")
-        return value("x", step);
-    if (block == "v")
-        return value("h", m_sizes.steps);
-    return step == 1 ? filled(m_sizes.hidden, 0) : value("h", step - 1);
-}
-
-/// The penalty times a residual, less its dual.
-TensorId UpdateWriter::weightedMisfit(std::int64_t step)
-{
-    return subtract(scaled(subtract(value("a", step), arrived(step)), penalty(step)), value("p", step));
-}
-
 void UpdateWriter::step(const std::string &block)
 {
     const bool ofOutput = block == "v" || block == "c";
@@ -583,27 +352,14 @@ void UpdateWriter::takeStep(const std::string &block)
     constexpr double kNotZero = 1e-30;
     const bool bias = block == "b" || block == "c";
     const double ridge = bias ? 0 : m_method.settings.ridge;
-    m_shapes["numerator"] = shapeOf(block);
-    m_shapes["norm"] = Shape::of({1});
+    declare("numerator", shapeOf(block));
+    declare("norm", graph::Shape::of({1}));
     const bool up = m_method.settings.subproblems == Subproblems::Released && !bias;
     const TensorId step = up ? m_builder.add("Neg", {value("numerator")}) : value("numerator");
     const TensorId pull = ridge > 0 ? subtract(step, scaled(value(block), ridge)) : step;
     const TensorId norm = add(value("norm"), m_builder.constantFloats("ridge", {1}, ridge > 0 ? ridge : kNotZero));
     set(block, add(value(block), m_builder.add("Div", {pull, norm})));
 }
-
-Result<graph::Graph> UpdateWriter::finish()
-{
-    for (const auto &[name, tensor] : m_changed) {
-        m_builder.rename(tensor, name + "'");
-        m_builder.output(tensor);
-    }
-    return std::move(m_builder).build();
-}
-
-} // namespace
-
-namespace {
 
 Status checkMethod(const Sizes &sizes, const Method &method)
 {
@@ -685,7 +441,7 @@ Result<graph::Graph> stepGraph(const char *block, const Sizes &sizes, const Meth
 {
     if (const Status good = checkMethod(sizes, method); !good)
         return good.error();
-    UpdateWriter writer(sizes, method);
+    UpdateWriter writer(sizes, method, false);
     writer.step(block);
     return writer.finish();
 }
@@ -694,7 +450,7 @@ Result<graph::Graph> takeStepGraph(const char *block, const Sizes &sizes, const 
 {
     if (const Status good = checkMethod(sizes, method); !good)
         return good.error();
-    UpdateWriter writer(sizes, method);
+    UpdateWriter writer(sizes, method, false);
     writer.takeStep(block);
     return writer.finish();
 }

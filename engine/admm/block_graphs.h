@@ -4,6 +4,11 @@
 #include "engine/admm/settings.h"
 #include "engine/graph/graph.h"
 
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
 namespace planloom::admm {
 
 /// An iteration of the exact form, cut where workers exchange sums: Begin, SolveOut, Backward, SolveIn, Forward,
@@ -28,6 +33,13 @@ struct Sizes {
     std::int64_t inputs = 0, hidden = 0, classes = 0, steps = 0;
 };
 
+/// The parameters of the model, in the order in which a server's answer has them.
+inline constexpr std::array kParameterNames{"u", "w", "b", "v", "c"};
+/// The shape of a variable that belongs to no sample: a parameter, or sums; of another one nothing.
+std::optional<graph::Shape> sharedShape(const Sizes &sizes, const std::string &name);
+/// Its elements. @p name is a parameter or sums.
+std::int64_t sharedElements(const Sizes &sizes, const std::string &name);
+
 /// The operators of a part. Its inputs are the variables that it reads, named so (steps from 1; samples are rows):
 ///
 /// | name | shape | |
@@ -51,7 +63,9 @@ struct Sizes {
 /// `before` the last hidden state of the range before, which has to come from there. Sums are the range's part of those
 /// over all. Outputs are the last range's: the others have numbers there that count for nothing.
 ///
-/// @p passed: of Begin and Alone with Settings::restart, the forward pass has been made, and a and h are its own.
+/// @p passed: of Begin and Alone with Settings::restart, the forward pass has been made, and a and h are its own. With
+/// Settings::restart, Backward, LastHidden, RestBackward and Alone take h for the tanh of a where neither has changed:
+/// what stands before them in an iteration must have left both as the forward pass made them.
 /// Error: BadInput, settings.
 Result<graph::Graph> blockGraph(Part part, const Sizes &sizes, const Method &method, bool passed = false);
 

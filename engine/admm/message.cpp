@@ -4,6 +4,7 @@
 #include "engine/admm/sums.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <numeric>
 
@@ -66,12 +67,12 @@ MessageLayout::MessageLayout(const Sizes &of, const Settings &settings)
     : sizes(of),
       bringsParameters(settings.proximal > 0)
 {
-    const std::int64_t in = of.inputs + of.hidden + 1;
-    const std::int64_t out = of.hidden + 1;
-    gramIn = in * (in + 1) / 2;
-    productIn = of.hidden * in;
-    gramOut = out * (out + 1) / 2;
-    productOut = of.classes * out;
+    gramIn = sharedElements(of, "gram_in");
+    productIn = sharedElements(of, "product_in");
+    gramOut = sharedElements(of, "gram_out");
+    productOut = sharedElements(of, "product_out");
+    for (const char *name : kParameterNames)
+        answer += sharedElements(of, name);
     elements = figures() + kFiguresOfMessage + (bringsParameters ? parameters() : 0);
 }
 
@@ -82,6 +83,13 @@ ParameterServer::ParameterServer(const Sizes &sizes, const Settings &settings, s
       m_messages(m_samples.size(), std::vector<float>(static_cast<std::size_t>(m_layout.elements))),
       m_answer(static_cast<std::size_t>(m_layout.parameters()))
 {
+}
+
+void ParameterServer::goOnFrom(std::vector<float> answer)
+{
+    assert(answer.size() == m_answer.size());
+    m_answer = std::move(answer);
+    m_solved = true;
 }
 
 void ParameterServer::take(int worker, std::span<const float> message)

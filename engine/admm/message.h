@@ -18,15 +18,11 @@ struct MessageLayout {
     Sizes sizes;
     std::int64_t gramIn = 0, productIn = 0, gramOut = 0, productOut = 0; ///< elements
     std::int64_t elements = 0;                                           ///< of all
+    std::int64_t answer = 0;                                             ///< elements of an answer
     bool bringsParameters = false;
-    [[nodiscard]] std::int64_t figures() const
-    {
-        return gramIn + productIn + gramOut + productOut;
-    }                                             ///< where they begin
-    [[nodiscard]] std::int64_t parameters() const ///< elements of an answer
-    {
-        return sizes.hidden * (sizes.inputs + sizes.hidden + 1) + sizes.classes * (sizes.hidden + 1);
-    }
+    /// Where they begin.
+    [[nodiscard]] std::int64_t figures() const { return gramIn + productIn + gramOut + productOut; }
+    [[nodiscard]] std::int64_t parameters() const { return answer; }
 };
 
 /// A parameter server's arithmetic: keeps the last message of each worker, and solves for the parameters with the sums
@@ -37,6 +33,8 @@ public:
     ParameterServer(const Sizes &sizes, const Settings &settings, std::vector<std::int64_t> samples);
 
     [[nodiscard]] const MessageLayout &layout() const { return m_layout; }
+    /// Where a run goes on: @p answer is the version before the first, from which that one's change is counted.
+    void goOnFrom(std::vector<float> answer);
     /// Takes the place of @p worker's last message.
     void take(int worker, std::span<const float> message);
     /// The next version, with the messages that there are; every worker must have sent one. Error: BadInput, the sums
@@ -51,7 +49,7 @@ public:
         double objective = 0;
         double lagrangian = 0; ///< before the duals' step; 0: not all constraints have duals
         double primalResidual = 0;
-        double dualResidual = 0; ///< change of the parameters; 0: of a first version
+        double dualResidual = 0; ///< change of the parameters; 0: of a run's first version
     };
     [[nodiscard]] Figures figures() const;
 

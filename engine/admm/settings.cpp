@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <limits>
 
 namespace planloom::admm {
 
@@ -56,12 +59,21 @@ Status Settings::check() const
 
 Result<std::vector<double>> penalties(const Settings &settings, int steps)
 {
+    constexpr double kLeast = std::numeric_limits<float>::min(); // tensors are float32
+    constexpr double kMost = std::numeric_limits<float>::max();
+    if (settings.mu < kLeast || settings.mu > kMost)
+        return badInput(fmt::format("mu is {:g}, which is no penalty of float32; choose one from {:.2g} to {:.2g}",
+                                    settings.mu, kLeast, kMost));
     std::vector<double> result(static_cast<std::size_t>(steps));
     double penalty = settings.mu;
     for (auto each = result.rbegin(); each != result.rend(); ++each, penalty *= settings.gamma) {
-        if (!std::isnormal(penalty))
-            return badInput(fmt::format("the penalty of step {} of {} is {:g}; choose a gamma nearer to 1",
-                                        std::distance(each, result.rend()), steps, penalty));
+        if (penalty < kLeast) {
+            const double enough = std::pow(kLeast / settings.mu, 1.0 / (steps - 1)); // for the first step
+            return badInput(fmt::format("gamma is {:g}: the penalty of step {} of {}, mu * gamma^{}, vanishes in "
+                                        "float32; choose a gamma of at least {:.3f}",
+                                        settings.gamma, std::distance(each, result.rend()), steps,
+                                        std::distance(result.rbegin(), each), std::min(1.0, enough + 1e-3)));
+        }
         *each = penalty;
     }
     return result;

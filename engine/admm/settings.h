@@ -45,7 +45,8 @@ struct Settings {
     bool operator==(const Settings &) const = default;
 };
 
-/// mu * gamma^(steps - t) for t = 1 .. steps. Error: BadInput if one of them is no positive normal number.
+/// mu * gamma^(steps - t) for t = 1 .. steps. Error: BadInput if one of them is no normal number of float32, with a
+/// gamma that is enough.
 Result<std::vector<double>> penalties(const Settings &settings, int steps);
 
 /// The settings with the penalty of each step.

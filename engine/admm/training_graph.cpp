@@ -10,9 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <map>
-#include <numeric>
 
 namespace planloom::admm {
 namespace {
@@ -110,9 +108,9 @@ private:
             if (const Status added = add(part); !added)
                 return added;
             if (part == Part::Begin || part == Part::Forward)
-                exchange("gram_out", "product_out", m_sizes.classes, m_sizes.hidden + 1);
+                exchange("gram_out", "product_out");
             else if (part == Part::Backward)
-                exchange("gram_in", "product_in", m_sizes.hidden, m_sizes.inputs + m_sizes.hidden + 1);
+                exchange("gram_in", "product_in");
         }
         return {};
     }
@@ -130,9 +128,9 @@ private:
             if (part == Part::LastHidden || part == Part::RestForward)
                 m_values["before"] = shifted(m_values[last], 1);
             if (part == Part::Begin || part == Part::RestForward)
-                exchange("gram_out", "product_out", m_sizes.classes, m_sizes.hidden + 1);
+                exchange("gram_out", "product_out");
             else if (part == Part::RestBackward)
-                exchange("gram_in", "product_in", m_sizes.hidden, m_sizes.inputs + m_sizes.hidden + 1);
+                exchange("gram_in", "product_in");
         }
         return {};
     }
@@ -214,13 +212,12 @@ private:
     /// parameters in its answer.
     Status writeAlone()
     {
-        const std::int64_t h = m_sizes.hidden;
         const std::vector<TensorId> weights{squares(m_values["u"], 2), squares(m_values["w"], 2),
                                             squares(m_values["v"], 2)};
         std::vector<TensorId> old;
         if (MessageLayout(m_sizes, m_method.settings).bringsParameters)
-            for (const char *name : {"u", "w", "b", "v", "c"})
-                old.push_back(flat(m_values[name], elementsOf(*name)));
+            for (const char *name : kParameterNames)
+                old.push_back(flat(m_values[name], sharedElements(m_sizes, name)));
         if (const Status added = add(Part::Alone); !added)
             return added;
         std::vector<TensorId> squares = keepDuals();
@@ -230,9 +227,9 @@ private:
             squares.push_back(lagrangian);
         m_residuals = joined(squares);
         std::vector<TensorId> parts{m_values["gram_in"],
-                                    flat(m_values["product_in"], h * (m_sizes.inputs + h + 1)),
+                                    flat(m_values["product_in"], sharedElements(m_sizes, "product_in")),
                                     m_values["gram_out"],
-                                    flat(m_values["product_out"], m_sizes.classes * (h + 1)),
+                                    flat(m_values["product_out"], sharedElements(m_sizes, "product_out")),
                                     reshaped(copyOf(m_model.loss()), {1}),
                                     residual,
                                     summed(weights),
@@ -242,32 +239,20 @@ private:
         const TensorId answer = m_builder.add("ServerRound", {message},
                                               {{"mesh_dim", std::int64_t{0}}, {"parts", m_workers}}, "admm/answer");
         std::int64_t at = 0;
-        const auto take = [&](const char *name, Numbers sizes) {
-            const std::int64_t count =
-                std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
-            const TensorId part = slice(answer, 0, at, at + count);
-            m_values[name] = sizes.size() == 1 ? part : reshaped(part, sizes);
+        for (const char *name : kParameterNames) {
+            const std::int64_t count = sharedElements(m_sizes, name);
+            m_values[name] = shaped(slice(answer, 0, at, at + count), name);
             at += count;
-        };
-        take("u", {h, m_sizes.inputs});
-        take("w", {h, h});
-        take("b", {h});
-        take("v", {m_sizes.classes, h});
-        take("c", {m_sizes.classes});
+        }
         return {};
     }
 
     TensorId flat(TensorId tensor, std::int64_t elements) { return reshaped(tensor, {elements}); }
-    [[nodiscard]] std::int64_t elementsOf(char parameter) const
+    /// From a row of numbers, a variable in its shape.
+    TensorId shaped(TensorId numbers, const char *name)
     {
-        const auto [n, h, c, steps] = m_sizes;
-        switch (parameter) {
-        case 'u': return h * n;
-        case 'w': return h * h;
-        case 'v': return c * h;
-        case 'b': return h;
-        default: return c;
-        }
+        const Numbers sizes = sharedShape(m_sizes, name)->at(1);
+        return sizes.size() == 1 ? numbers : reshaped(numbers, sizes);
     }
 
     /// All but what the recurrent layer makes where it is unfolded.
@@ -416,14 +401,14 @@ private:
         return tensor;
     }
 
-    /// Sums a gram of @p columns, packed, and a product of @p rows up over workers, in one message.
-    void exchange(const char *gram, const char *product, std::int64_t rows, std::int64_t columns)
+    /// Sums a gram, packed, and a product up over workers, in one message.
+    void exchange(const char *gram, const char *product)
     {
         const std::int64_t shards = m_method.settings.shards;
         if (m_workers < 2 && m_method.settings.timeRanges < 2 && shards < 2)
             return;
-        const std::int64_t triangle = columns * (columns + 1) / 2;
-        const std::int64_t rest = rows * columns;
+        const std::int64_t triangle = sharedElements(m_sizes, gram);
+        const std::int64_t rest = sharedElements(m_sizes, product);
         const TensorId own =
             m_builder.add("Concat", {m_values[gram], reshaped(m_values[product], {rest})}, {{"axis", std::int64_t{0}}});
         TensorId all = allReduced(own);
@@ -434,7 +419,7 @@ private:
             all = m_builder.add("SumsOfShards", {kept, all}, {{"shards", shards}});
         }
         m_values[gram] = slice(all, 0, 0, triangle);
-        m_values[product] = reshaped(slice(all, 0, triangle, triangle + rest), {rows, columns});
+        m_values[product] = shaped(slice(all, 0, triangle, triangle + rest), product);
     }
 
     // --- What stays of an iteration
@@ -643,6 +628,22 @@ StateNames stateNames(const Graph &model, const Settings &settings)
     };
 }
 
+namespace {
+
+/// "2 or 4": of the numbers that divide @p steps those next to @p wanted.
+std::string dividersNear(std::int64_t steps, std::int64_t wanted)
+{
+    std::int64_t below = std::min(wanted, steps);
+    while (steps % below != 0)
+        --below;
+    std::int64_t above = wanted;
+    while (above < steps && steps % above != 0)
+        ++above;
+    return above <= steps && above != below ? fmt::format("{} or {}", below, above) : std::to_string(below);
+}
+
+} // namespace
+
 Result<graph::TrainingGraph> trainingGraph(const Graph &model, const Settings &settings, std::int64_t workers)
 {
     if (!settings.restart)
@@ -661,9 +662,10 @@ Result<graph::TrainingGraph> trainingGraph(const Graph &model, const Settings &s
         return together.error();
     if (settings.timeRanges > 1) {
         if (pattern->steps % settings.timeRanges != 0)
-            return badInput(fmt::format("{} steps in time do not divide into {} equal ranges; choose time_ranges that "
-                                        "divides them",
-                                        pattern->steps, settings.timeRanges));
+            return badInput(fmt::format("time_ranges is {}: {} steps in time do not divide into so many equal ranges; "
+                                        "choose {}",
+                                        settings.timeRanges, pattern->steps,
+                                        dividersNear(pattern->steps, settings.timeRanges)));
         if (!readsFinalState(model, model.op(pattern->recurrent)))
             return unsupported(fmt::format("operator '{}' ({}) gives states of all steps; ranges of steps need a model "
                                            "that reads its final state: choose time_ranges 1",

@@ -127,7 +127,8 @@ Status validateAdmm(const Plan &plan, const Subject &subject, std::string &field
         return replaces ? Status(badInput("the plan has no training for its update rule; choose an optimizer"))
                         : Status();
     if (!replaces)
-        return badInput("training by ADMM has no optimizer; leave \"optimizer\" out");
+        return badInput("training by ADMM has no optimizer; leave \"optimizer\" out, or "
+                        "write it into training.then, with the iterations before it as \"after\"");
     if (plan.job) {
         field = "job";
         return unsupported("training by ADMM keeps variables of its samples and cannot take sampled ones; leave out "

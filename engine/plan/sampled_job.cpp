@@ -33,9 +33,11 @@ Status checkSettings(const Plan &plan, const Subject &subject)
         return badInput(fmt::format("a sampled job has one mini-batch a trainer and step, not {} micro-batches; set "
                                     "micro_batches to 1",
                                     plan.microBatches));
-    if (plan.globalBatch % static_cast<std::int64_t>(plan.stages.front().replicas()) != 0)
-        return badInput(fmt::format("a batch of {} is not a multiple of the {} trainers", plan.globalBatch,
-                                    plan.stages.front().replicas()));
+    const auto trainers = static_cast<std::int64_t>(plan.stages.front().replicas());
+    if (plan.globalBatch % trainers != 0)
+        return badInput(fmt::format("a batch of {} is not a multiple of the {} trainers; use one, such as {}",
+                                    plan.globalBatch, trainers,
+                                    (plan.globalBatch + trainers - 1) / trainers * trainers));
     if (job.prefetch < 1)
         return badInput(fmt::format("prefetch is {}; give at least 1 mini-batch", job.prefetch));
     for (const double seconds : {job.drawSeconds, job.rowSeconds, job.sampleSeconds, job.updateSeconds}) {

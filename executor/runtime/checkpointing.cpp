@@ -262,6 +262,30 @@ Status restoreHeld(RankExecutor &executor, const std::string &folder)
     return copies.upload(executor.context());
 }
 
+Result<Parameters> parametersIn(const std::string &folder, const graph::Graph &model)
+{
+    const auto manifest = manifestIn(folder);
+    if (!manifest)
+        return manifest.error();
+    Parameters parameters;
+    std::vector<Piece> pieces;
+    for (const TensorId id : model.withRole(graph::TensorRole::Parameter)) {
+        const graph::Tensor &tensor = model.tensor(id);
+        const std::vector<std::int64_t> sizes = tensor.shape.at(1); // a parameter's has no batch axis
+        const std::int64_t elements = checkpoint::wholeElements(sizes);
+        std::vector<std::byte> &values = parameters[tensor.name];
+        values.resize(static_cast<std::size_t>(elements) * sizeof(float));
+        pieces.push_back({.name = tensor.name,
+                          .shape = sizes,
+                          .region = checkpoint::wholeRegion(sizes),
+                          .flatCount = elements,
+                          .data = values.data()});
+    }
+    if (const Status restored = checkpoint::restore(*manifest, pieces, checkpoint::Checksums::Trust); !restored)
+        return restored.error();
+    return parameters;
+}
+
 namespace {
 
 /// Parameters, which are whole on every rank, or states of samples, with their places in the arena.

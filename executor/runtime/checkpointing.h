@@ -19,6 +19,8 @@ namespace planloom::runtime {
 Status restoreHeld(RankExecutor &executor, const std::string &folder);
 /// Parameters of a rank that another executor goes on with, by name: each as a whole.
 using Parameters = std::map<std::string, std::vector<std::byte>>;
+/// Of @p model, float32, from the checkpoint in @p folder. Errors: those of checkpoint::restore.
+Result<Parameters> parametersIn(const std::string &folder, const graph::Graph &model);
 /// Of @p executor, between steps. Errors: those of HostPieces.
 Result<Parameters> parametersOf(RankExecutor &executor);
 /// Its own rows of states that belong to samples, likewise.

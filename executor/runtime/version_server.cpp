@@ -6,6 +6,7 @@
 #include "engine/base/files.h"
 #include "engine/dispatch/versions.h"
 #include "engine/program/server_rows.h"
+#include "executor/runtime/checkpointing.h"
 #include "executor/runtime/clock.h"
 #include "executor/runtime/rest.h"
 #include "executor/runtime/version_link.h"
@@ -14,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <fstream>
 #include <optional>
 
@@ -398,6 +400,41 @@ private:
 
 } // namespace
 
+namespace {
+
+/// What the run goes on with, as an answer has it: u, w, b, v, c.
+Result<std::vector<float>> answerIn(const std::string &checkpoint, const graph::Graph &model,
+                                    const admm::Pattern &pattern)
+{
+    const auto parameters = parametersIn(checkpoint, model);
+    if (!parameters)
+        return parameters.error();
+    std::vector<float> answer;
+    const auto valuesOf = [&](TensorId id) {
+        const std::vector<std::byte> &bytes = parameters->at(model.tensor(id).name);
+        std::vector<float> values(bytes.size() / sizeof(float));
+        std::memcpy(values.data(), bytes.data(), bytes.size());
+        return values;
+    };
+    const auto add = [&](const std::vector<float> &values) {
+        answer.insert(answer.end(), values.begin(), values.end());
+    };
+    add(valuesOf(pattern.u));
+    add(valuesOf(pattern.w));
+    const std::vector<float> halves = valuesOf(pattern.bias); // two biases, of which the sum counts
+    for (std::size_t i = 0; i < halves.size() / 2; ++i)
+        answer.push_back(halves[i] + halves[halves.size() / 2 + i]);
+    const std::vector<float> v = valuesOf(pattern.v);
+    for (std::int64_t c = 0; c < pattern.classes; ++c)
+        for (std::int64_t h = 0; h < pattern.hidden; ++h)
+            answer.push_back(
+                v[static_cast<std::size_t>(pattern.transposed ? h * pattern.classes + c : c * pattern.hidden + h)]);
+    add(valuesOf(pattern.c));
+    return answer;
+}
+
+} // namespace
+
 Status runVersionServer(const VersionServerContext &context)
 {
     const auto pattern = admm::findPattern(*context.subject.graph);
@@ -408,7 +445,14 @@ Status runVersionServer(const VersionServerContext &context)
     for (std::size_t k = 0; k < stage.replicas(); ++k)
         samples.push_back(plan::replicaRange(stage, k, context.plan.globalBatch).size);
     const admm::Sizes sizes{pattern->inputs, pattern->hidden, pattern->classes, pattern->steps};
-    return VersionServer(context, admm::ParameterServer(sizes, *context.plan.admm, std::move(samples))).run();
+    admm::ParameterServer server(sizes, *context.plan.admm, std::move(samples));
+    if (const std::string &checkpoint = context.request.from.checkpoint; !checkpoint.empty()) {
+        auto before = answerIn(checkpoint, *context.subject.graph, *pattern);
+        if (!before)
+            return before.error();
+        server.goOnFrom(*std::move(before));
+    }
+    return VersionServer(context, std::move(server)).run();
 }
 
 } // namespace planloom::runtime

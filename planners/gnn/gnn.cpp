@@ -242,8 +242,9 @@ Status checkCounts(const Problem &problem, GnnSettings &settings)
     const std::int64_t shares = settings.trainers * settings.samplers;
     if (problem.globalBatch % shares != 0)
         return badInput(fmt::format("a batch of {} cannot be shared out evenly by {} trainers with {} samplers each; "
-                                    "use a multiple of {}",
-                                    problem.globalBatch, settings.trainers, settings.samplers, shares));
+                                    "use a multiple of {}, such as --batch {}",
+                                    problem.globalBatch, settings.trainers, settings.samplers, shares,
+                                    (problem.globalBatch + shares - 1) / shares * shares));
     return {};
 }
 

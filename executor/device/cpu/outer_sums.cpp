@@ -55,35 +55,27 @@ template <class Vector, int kMost>
 
 using TwoDoubles = double __attribute__((vector_size(16)));
 
-void addPlain(const OuterOperands &o, std::int64_t columns) { addLines<TwoDoubles, 2>(o, columns); }
+void addPlain(std::int64_t rows, OuterRows left, OuterRows right, std::int64_t columns, double *sums)
+{
+    addLines<TwoDoubles, 2>({rows, left, right, sums}, columns);
+}
 
 #if defined(__x86_64__)
 using FourDoubles = double __attribute__((vector_size(32)));
 using EightDoubles = double __attribute__((vector_size(64)));
 
-[[gnu::target("avx2,fma")]] void addAvx2(const OuterOperands &o, std::int64_t columns)
+[[gnu::target("avx2,fma")]] void addAvx2(std::int64_t rows, OuterRows left, OuterRows right, std::int64_t columns,
+                                         double *sums)
 {
-    addLines<FourDoubles, 2>(o, columns);
+    addLines<FourDoubles, 2>({rows, left, right, sums}, columns);
 }
 
-[[gnu::target("avx512f")]] void addAvx512(const OuterOperands &o, std::int64_t columns)
+[[gnu::target("avx512f")]] void addAvx512(std::int64_t rows, OuterRows left, OuterRows right, std::int64_t columns,
+                                          double *sums)
 {
-    addLines<EightDoubles, 3>(o, columns);
+    addLines<EightDoubles, 3>({rows, left, right, sums}, columns);
 }
 #endif
-
-using AddLines = void (*)(const OuterOperands &, std::int64_t);
-
-AddLines pickAddLines()
-{
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f"))
-        return addAvx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return addAvx2;
-#endif
-    return addPlain;
-}
 
 } // namespace
 
@@ -101,8 +93,21 @@ PLANLOOM_CLONES void widenRows(const float *from, std::int64_t rows, std::int64_
 
 void addOuterProducts(std::int64_t rows, OuterRows left, OuterRows right, std::int64_t columns, double *sums)
 {
-    static const AddLines kAddLines = pickAddLines();
-    kAddLines({rows, left, right, sums}, columns);
+    static const AddOuterProducts kAdd = outerPaths().front().add;
+    kAdd(rows, left, right, columns, sums);
+}
+
+std::vector<OuterPath> outerPaths()
+{
+    std::vector<OuterPath> paths;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f"))
+        paths.push_back({"avx512f", addAvx512});
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        paths.push_back({"avx2", addAvx2});
+#endif
+    paths.push_back({"plain", addPlain});
+    return paths;
 }
 
 } // namespace planloom::device

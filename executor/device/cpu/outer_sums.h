@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace planloom::device {
 
@@ -24,5 +25,15 @@ struct OuterRows {
 /// sums[l * right.stride + j] += left[r][l] right[r][j] for l < kOuterLines and j < columns (up to whole vectors more),
 /// over @p rows in their order: whatever a sum's neighbours are, it is the same to the bit on one instruction set.
 void addOuterProducts(std::int64_t rows, OuterRows left, OuterRows right, std::int64_t columns, double *sums);
+
+using AddOuterProducts = void (*)(std::int64_t rows, OuterRows left, OuterRows right, std::int64_t columns,
+                                  double *sums);
+/// addOuterProducts() on one of the instruction sets that it chooses from.
+struct OuterPath {
+    const char *name; ///< "avx512f", "avx2", "plain"
+    AddOuterProducts add;
+};
+/// Those that this processor has; the first is the one that is chosen, the last is plain.
+std::vector<OuterPath> outerPaths();
 
 } // namespace planloom::device

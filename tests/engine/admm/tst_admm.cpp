@@ -414,10 +414,15 @@ void TestAdmm::settingsAreChecked()
     QVERIFY(refusal([](Settings &s) { s.delay = 0; }).contains("delay is 0"));
     Settings settings;
     settings.gamma = 0.01;
-    QVERIFY(penalties(settings, 100).ok());
+    QVERIFY(penalties(settings, 20).ok());
     const auto vanished = penalties(settings, 200);
     QVERIFY(!vanished.ok());
-    QVERIFY(QString::fromStdString(vanished.error().text()).contains("choose a gamma nearer to 1"));
+    const QString advice = QString::fromStdString(vanished.error().text());
+    QVERIFY2(advice.contains("the penalty of step 180 of 200, mu * gamma^20, vanishes"), qPrintable(advice));
+    settings.gamma = advice.section("at least ", 1).toDouble();
+    QVERIFY(settings.gamma > 0.6 && penalties(settings, 200).ok());
+    settings.mu = 1e39;
+    QVERIFY(QString::fromStdString(penalties(settings, 2).error().text()).contains("mu is 1e+39"));
     settings = asynchronousSettings(3);
     QVERIFY(!Asynchronous::of(settings, exampleParameters(), exampleSamples(), 2).ok());
     QVERIFY(!Training::of(settings, exampleParameters(), exampleSamples(), 3).ok());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sub-problems of ADMM on the processor, against the same in double precision.
+#include "executor/device/cpu/outer_sums.h"
 #include "executor/device/kernel.h"
 
 #include "engine/admm/gradients.h"
@@ -84,6 +85,7 @@ private slots:
     void crossEntropy();
     void labelOutsideIsSeen();
     void sumsOfSteps();
+    void outerProductsOnEachPath();
     void solves_data();
     void solves();
     void solvesManyRows();
@@ -241,6 +243,42 @@ void TestProximalKernels::sumsOfSteps()
     outputs[0] = again.data();
     (*alone)->run(std::span(inputs).first(1), std::span(outputs).first(1));
     QCOMPARE(again, sums);
+}
+
+/// Each instruction set that this processor has, for whole and broken vectors, against double.
+void TestProximalKernels::outerProductsOnEachPath()
+{
+    const std::vector<device::OuterPath> paths = device::outerPaths();
+    QCOMPARE(paths.back().name, "plain");
+    for (const device::OuterPath &path : paths)
+        for (const std::int64_t rows : {0, 1, 7, 32})
+            for (const std::int64_t columns : {1, 4, 8, 9, 21, 41}) {
+                const std::int64_t stride = device::outerStride(columns);
+                constexpr std::int64_t kLeft = 2 * device::kOuterLines;
+                const auto numbers = [](std::int64_t count, double by) {
+                    std::vector<double> made(static_cast<std::size_t>(count));
+                    for (std::size_t i = 0; i < made.size(); ++i)
+                        made[i] = std::sin(1 + by * static_cast<double>(i));
+                    return made;
+                };
+                const std::vector<double> left = numbers(rows * kLeft + 1, 0.37);
+                const std::vector<double> right = numbers(rows * stride + 1, 0.61);
+                const std::vector<double> before = numbers(device::kOuterLines * stride + 1, 0.11);
+                std::vector<double> sums = before;
+                path.add(rows, {left.data() + 1, kLeft}, {right.data(), stride}, columns, sums.data());
+                for (std::int64_t l = 0; l < device::kOuterLines; ++l)
+                    for (std::int64_t j = 0; j < columns; ++j) {
+                        const auto at = static_cast<std::size_t>(l * stride + j);
+                        long double wanted = before[at];
+                        for (std::int64_t r = 0; r < rows; ++r)
+                            wanted += static_cast<long double>(left[static_cast<std::size_t>(1 + r * kLeft + l)])
+                                * static_cast<long double>(right[static_cast<std::size_t>(r * stride + j)]);
+                        QVERIFY2(std::abs(static_cast<double>(sums[at] - wanted))
+                                     <= 1e-15 * (1 + static_cast<double>(rows)),
+                                 path.name);
+                    }
+                QCOMPARE(sums.back(), before.back()); // behind the last line
+            }
 }
 
 void TestProximalKernels::solves_data()

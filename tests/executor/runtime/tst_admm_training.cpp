@@ -354,7 +354,7 @@ private slots:
         row(
             "penalty", [](plan::Plan &plan) { plan.admm->mu = -1; }, "mu is -1");
         row(
-            "vanishing penalties", [](plan::Plan &plan) { plan.admm->gamma = 1e-200; }, "choose a gamma nearer to 1");
+            "vanishing penalties", [](plan::Plan &plan) { plan.admm->gamma = 1e-200; }, "choose a gamma of at least");
         row(
             "no factor",
             [](plan::Plan &plan) {
