@@ -79,22 +79,36 @@ Result<trace::Trace> traceOf(const Side &side)
     return std::move(simulation->trace);
 }
 
-/// Task by task, where the two have the same tasks and something was measured and traced; else nothing.
-Result<std::optional<profiler::Comparison>> compareTasks(const Side &a, const Side &b, bool samePlan)
+/// Task by task, where the two have the same tasks and something was measured and traced.
+struct TaskComparison {
+    std::optional<profiler::Comparison> tasks;
+    std::string missing; ///< why there are none, where one would look for them
+};
+
+std::string whyNoRecords(const Side &side)
 {
-    std::optional<profiler::Comparison> none;
+    const bool behind = side.measured && side.measured->thenFrom > 0;
+    return fmt::format("tasks are not compared: the trace of {} is empty; {}", side.path,
+                       behind
+                           ? "since it was resumed it made steps by gradients alone, and of such a plan the iterations "
+                             "by ADMM are traced"
+                           : "its steps were not recorded (train --trace)");
+}
+
+Result<TaskComparison> compareTasks(const Side &a, const Side &b, bool samePlan)
+{
     if (!samePlan || !(a.measured || b.measured))
-        return none;
+        return TaskComparison();
     const auto first = traceOf(a);
     if (!first)
         return first.error();
     const auto second = traceOf(b);
     if (!second)
         return second.error();
-    if (first->records.empty() || second->records.empty()) // a run without a trace
-        return none;
+    if (first->records.empty() || second->records.empty())
+        return TaskComparison{std::nullopt, whyNoRecords(first->records.empty() ? a : b)};
     // A prediction is laid over a measurement, whichever was named first.
-    return std::optional(b.isRun ? profiler::compare(*first, *second) : profiler::compare(*second, *first));
+    return TaskComparison{b.isRun ? profiler::compare(*first, *second) : profiler::compare(*second, *first), {}};
 }
 
 ordered_json sideJson(const Side &side)
@@ -130,6 +144,11 @@ void printSides(const Side &a, const Side &b, Output &output)
     row("measured", [](const Side &side) {
         return side.measured ? format(Seconds(side.measured->iterationSecondsMedian)) : std::string("-");
     });
+    if ((a.measured && a.measured->thenFrom > 0) || (b.measured && b.measured->thenFrom > 0))
+        row("then, by gradients", [](const Side &side) {
+            return side.measured && side.measured->thenFrom > 0 ? format(Seconds(side.measured->thenSecondsMedian))
+                                                                : std::string("-");
+        });
     row("samples/s", [](const Side &side) { return fmt::format("{:.4g}", side.samplesPerSecond()); });
     row("bubble", [](const Side &side) { return percent(side.predicted.bubbleFraction); });
     row("fullest device", [](const Side &side) { return format(Bytes(side.peakBytes())); });
@@ -171,16 +190,21 @@ Status compare(const CompareOptions &options, Output &output)
         output.line("the plans are the same");
     for (const auto &difference : differences)
         output.line("  " + difference);
-    if (*tasks) {
+    if (tasks->tasks) {
         output.line();
         const bool twoRuns = a->isRun && b->isRun;
-        output.line(profiler::toText(**tasks, twoRuns ? profiler::ComparedNames{"A", "B"} : profiler::ComparedNames()));
+        output.line(
+            profiler::toText(*tasks->tasks, twoRuns ? profiler::ComparedNames{"A", "B"} : profiler::ComparedNames()));
     }
-    output.result(ordered_json{{"a", sideJson(*a)},
-                               {"b", sideJson(*b)},
-                               {"speedup_of_b", speedup},
-                               {"differences", differences},
-                               {"tasks", *tasks ? ordered_json::parse(profiler::toJson(**tasks)) : ordered_json()}});
+    if (!tasks->missing.empty())
+        output.line(tasks->missing);
+    output.result(
+        ordered_json{{"a", sideJson(*a)},
+                     {"b", sideJson(*b)},
+                     {"speedup_of_b", speedup},
+                     {"differences", differences},
+                     {"tasks", tasks->tasks ? ordered_json::parse(profiler::toJson(*tasks->tasks)) : ordered_json()},
+                     {"tasks_missing", tasks->missing}});
     return {};
 }
 

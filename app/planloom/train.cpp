@@ -100,6 +100,11 @@ void printSummary(const run::Summary &summary, const std::vector<trace::RankInfo
                             format(Seconds(summary.iterationSecondsMedian)), expected,
                             summary.ranksOnProcessors > 0 ? std::string("on GPUs; it was trained on processors")
                                                           : fmt::format("({:+.1f} %)", summary.predictionError * 100)));
+    if (summary.thenFrom > 0)
+        output.line(fmt::format("from step {:<4}{} (median) by gradients, predicted {} ({:+.1f} %)", summary.thenFrom,
+                                format(Seconds(summary.thenSecondsMedian)),
+                                format(Seconds(summary.thenSecondsPredicted)),
+                                (summary.thenSecondsPredicted / summary.thenSecondsMedian - 1) * 100));
     if (summary.evaluation)
         output.line(
             fmt::format("validation    {} samples: {}", summary.evaluation->samples, scores(*summary.evaluation)));
@@ -115,6 +120,9 @@ void printSummary(const run::Summary &summary, const std::vector<trace::RankInfo
                    rank < summary.beyondArenaBytes.size() ? format(Bytes(summary.beyondArenaBytes[rank])) : "?"});
     }
     table.print(output);
+    if (ranks.size() > summary.peakBytesMeasured.size())
+        output.line(fmt::format("{} processes beside these ranks have no arena, and their memory is not measured",
+                                ranks.size() - summary.peakBytesMeasured.size()));
     if (summary.traceDropped > 0)
         output.line(fmt::format("trace         {} records were lost", summary.traceDropped));
     output.line("run           " + folder);

@@ -16,12 +16,15 @@ struct Summary {
     double predictedIterationSeconds = 0;
     double predictionError = 0;         ///< predicted / measured - 1; NaN: not comparable
     std::int64_t ranksOnProcessors = 0; ///< those that the plan places on GPUs, which this machine does not have
-    std::vector<std::int64_t> peakBytesPredicted; ///< per rank: the arena
+    std::int64_t thenFrom = 0; ///< the first step by gradients behind iterations of ADMM; 0: none was made. The figures
+                               ///< above are of the iterations then, if any was made
+    double thenSecondsMedian = 0;
+    double thenSecondsPredicted = 0;
+    std::vector<std::int64_t> peakBytesPredicted; ///< of each rank that has an arena: the arena, of the newest workers
     std::vector<std::int64_t> peakBytesMeasured;
-    std::vector<std::int64_t>
-        beyondArenaBytes;                  ///< per rank: the process's own memory at its fullest, without the arena
-    std::vector<std::int64_t> sharedBytes; ///< per rank: bytes touched of shared segments
-    std::int64_t traceDropped = 0;         ///< records
+    std::vector<std::int64_t> beyondArenaBytes; ///< likewise: the process's own memory at its fullest without the arena
+    std::vector<std::int64_t> sharedBytes;      ///< likewise: bytes touched of shared segments
+    std::int64_t traceDropped = 0;              ///< records
     std::string tracePath;
     std::optional<Validation> evaluation; ///< after the last step; none: nothing was held out
     std::int64_t restarts = 0;

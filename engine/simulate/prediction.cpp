@@ -27,6 +27,14 @@ std::vector<std::int32_t> nodesOf(const program::Program &program, const cluster
     return nodes;
 }
 
+std::vector<std::int64_t> arenasOf(const program::Program &program)
+{
+    std::vector<std::int64_t> bytes;
+    for (const program::Rank &rank : program.ranks)
+        bytes.push_back(rank.arenaBytes);
+    return bytes;
+}
+
 } // namespace
 
 Result<Prediction> predict(const plan::Document &document, bool kernels)
@@ -41,15 +49,16 @@ Result<Prediction> predict(const plan::Document &document, bool kernels)
     Prediction prediction;
     prediction.iterationSeconds = simulation->report.iterationSeconds;
     prediction.periodSteps = program->periodSteps;
-    for (const auto &rank : program->ranks)
-        prediction.peakBytes.push_back(rank.arenaBytes);
+    prediction.peakBytes = arenasOf(*program);
     prediction.tables = program::traceTables(*program, cluster);
-    if (const auto later = plan::continuationOf(document.plan)) { // its memory comes in the place of what was before
+    if (const auto later = plan::continuationOf(document.plan)) {
         const auto behind = compile::compilePlan(*later, document.subject, {.bodies = false});
         if (!behind)
             return behind.error();
-        for (std::size_t rank = 0; rank < prediction.peakBytes.size(); ++rank)
-            prediction.peakBytes[rank] = std::max(prediction.peakBytes[rank], behind->ranks[rank].arenaBytes);
+        const auto seconds = iterationSeconds(*behind);
+        if (!seconds)
+            return seconds.error();
+        prediction.later = {document.plan.then->after, *seconds, arenasOf(*behind)};
     }
     if (kernels)
         program::addKernelRows(*program, prediction.tables);
@@ -58,7 +67,6 @@ Result<Prediction> predict(const plan::Document &document, bool kernels)
         prediction.periodSteps = 2 * (program->server->delay + static_cast<std::int32_t>(program->ranks.size()));
     }
     prediction.nodes = nodesOf(*program, cluster, prediction.tables.ranks.size());
-    prediction.peakBytes.resize(prediction.tables.ranks.size()); // neither roles nor servers have an arena
     prediction.samplesPerIteration =
         program->server ? simulation->report.samplesPerIteration() : static_cast<double>(document.plan.globalBatch);
     prediction.modelName = document.plan.modelName;

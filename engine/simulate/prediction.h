@@ -5,6 +5,7 @@
 #include "engine/trace/trace.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,14 @@ namespace planloom::simulate {
 struct Prediction {
     double iterationSeconds = 0;
     std::int32_t periodSteps = 1; ///< steps differ in turn: Program::periodSteps, or versions whose mean says something
-    std::vector<std::int64_t> peakBytes; ///< per rank: the arena
+    std::vector<std::int64_t> peakBytes; ///< the arena of each rank of the Program; roles and servers have none
+    /// What follows behind the plan's own iterations (plan::Continuation).
+    struct Later {
+        std::int64_t after = 0;
+        double iterationSeconds = 0;
+        std::vector<std::int64_t> peakBytes; ///< its memory comes in the place of what was before
+    };
+    std::optional<Later> later;
     trace::Tables tables;
     std::vector<std::int32_t> nodes; ///< per rank: its machine, an index of Cluster::nodes()
     double samplesPerIteration = 1;  ///< Report::samplesPerIteration()

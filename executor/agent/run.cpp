@@ -345,6 +345,7 @@ Status Run::launch()
         from = *newest;
     }
     from.lease = *lease;
+    m_from = from.step;
     if (const Status cut = m_recorder.goOnFrom(from.step); !cut)
         return cut;
     if (again) {
@@ -437,6 +438,38 @@ bool Run::restart()
     return !m_group->token().empty();
 }
 
+namespace {
+
+/// Seconds of a step and their prediction, of each kind of step that was made.
+void addSeconds(const simulate::Prediction &prediction, const std::vector<run::StepMetrics> &steps,
+                run::Summary &summary)
+{
+    const auto change = prediction.later
+        ? std::ranges::find_if(steps, [&](const auto &step) { return step.step >= prediction.later->after; })
+        : steps.end();
+    const std::vector<run::StepMetrics> before(steps.begin(), change);
+    summary.iterationSecondsMedian = run::medianSeconds(before, static_cast<std::size_t>(prediction.periodSteps));
+    summary.predictedIterationSeconds = prediction.iterationSeconds;
+    if (change == steps.end())
+        return;
+    summary.thenFrom = prediction.later->after;
+    summary.thenSecondsMedian = run::medianSeconds({change, steps.end()});
+    summary.thenSecondsPredicted = prediction.later->iterationSeconds;
+}
+
+/// Of workers that made the steps from @p first to before @p end.
+std::vector<std::int64_t> peaksBetween(const simulate::Prediction &prediction, std::int64_t first, std::int64_t end)
+{
+    if (!prediction.later || end <= prediction.later->after)
+        return prediction.peakBytes;
+    std::vector<std::int64_t> peaks = prediction.later->peakBytes;
+    for (std::size_t rank = 0; first < prediction.later->after && rank < peaks.size(); ++rank)
+        peaks[rank] = std::max(peaks[rank], prediction.peakBytes[rank]);
+    return peaks;
+}
+
+} // namespace
+
 run::Summary Run::summarize() const
 {
     const auto steps = m_recorder.steps();
@@ -444,18 +477,18 @@ run::Summary Run::summarize() const
     summary.steps = static_cast<std::int64_t>(steps.size());
     summary.lossFirst = steps.front().loss;
     summary.lossLast = steps.back().loss;
-    summary.iterationSecondsMedian = run::medianSeconds(steps, static_cast<std::size_t>(m_prediction.periodSteps));
-    summary.predictedIterationSeconds = m_prediction.iterationSeconds;
+    addSeconds(m_prediction, steps, summary);
     summary.ranksOnProcessors = m_ranksOnProcessors;
     if (m_ranksOnProcessors > 0)
         summary.predictionError = std::numeric_limits<double>::quiet_NaN();
     else if (summary.iterationSecondsMedian > 0)
         summary.predictionError = summary.predictedIterationSeconds / summary.iterationSecondsMedian - 1;
-    summary.peakBytesPredicted = m_prediction.peakBytes;
-    for (const WorkerMemory &memory : m_group->memory()) {
-        summary.peakBytesMeasured.push_back(memory.peak);
-        summary.beyondArenaBytes.push_back(memory.beyondArena);
-        summary.sharedBytes.push_back(memory.shared);
+    summary.peakBytesPredicted = peaksBetween(m_prediction, m_from, m_recorder.stepsDone());
+    const std::vector<WorkerMemory> memory = m_group->memory(); // of roles and servers, too, which have no arena
+    for (std::size_t rank = 0; rank < std::min(memory.size(), summary.peakBytesPredicted.size()); ++rank) {
+        summary.peakBytesMeasured.push_back(memory[rank].peak);
+        summary.beyondArenaBytes.push_back(memory[rank].beyondArena);
+        summary.sharedBytes.push_back(memory[rank].shared);
     }
     summary.traceDropped = m_recorder.lostRecords();
     summary.tracePath = m_folder.file("trace.pltrace");

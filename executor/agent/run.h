@@ -113,6 +113,7 @@ private:
     RunState m_state = RunState::Starting;
     bool m_stopAsked = false;
     bool m_anyStep = false;                        ///< since this run was made, by whichever group
+    std::int64_t m_from = 0;                       ///< the current group's first step
     std::optional<run::Validation> m_evaluation;   ///< of the current group
     std::optional<Clock::time_point> m_traceBegin; ///< when the first group was complete
     std::int64_t m_traceShift = 0;                 ///< nanoseconds from there to the current group's

@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <numeric>
 
 using namespace planloom::testing;
 
@@ -147,11 +148,8 @@ private slots:
         const Done rest = run({"train", "half.run", "--resume", "--steps", "12", "--json"});
         QVERIFY2(rest.status == 0, rest.err.constData());
         QCOMPARE(readAll(at("half.run/arrivals.csv")), recorded);
-        // The residual of the weights is none in a server's first version.
-        const QJsonObject last = objectOf(readAll(at("half.run/metrics.jsonl")).trimmed().split('\n').back());
-        const QJsonObject wanted = objectOf(readAll(at("ap.run/metrics.jsonl")).trimmed().split('\n').back());
-        for (const char *key : {"step", "loss", "objective", "primal_residual", "dual_residual"})
-            QCOMPARE(last[key].toDouble(), wanted[key].toDouble());
+        // Every version's figures, the change of the parameters in the first one behind the checkpoint, too.
+        QCOMPARE(figuresOf(readAll(at("half.run/metrics.jsonl"))), figuresOf(readAll(at("ap.run/metrics.jsonl"))));
     }
 
     /// The other goes on until the silent one is as late as it may be, and the run ends by its name.
@@ -219,6 +217,25 @@ private slots:
             QVERIFY2(rest.status == 0, rest.err.constData());
             QCOMPARE(figuresOf(readAll(at(folder + "/metrics.jsonl"))), wanted);
             QCOMPARE(readAll(at(folder + "/residuals.csv")), readAll(at(own + ".run/residuals.csv")));
+            // Each kind of step has figures of its own, and the peaks are of what the newest workers made.
+            const auto ends = rest.out.split('\n');
+            const QJsonObject resumed = objectOf(ends[ends.size() - 2])["summary"].toObject();
+            QCOMPARE(resumed["peak_bytes_measured"], resumed["peak_bytes_predicted"]);
+            QCOMPARE(resumed["peak_bytes_predicted"] == summary["peak_bytes_predicted"], cut < 3);
+            QCOMPARE(resumed["then_from"].toInt(), 3);
+            QCOMPARE(resumed["then_seconds_predicted"], summary["then_seconds_predicted"]);
+            std::vector<double> seconds[2];
+            for (const QByteArray &line : readAll(at(folder + "/metrics.jsonl")).trimmed().split('\n')) {
+                const QJsonObject step = objectOf(line);
+                seconds[step["step"].toInt() < 3 ? 0 : 1].push_back(step["seconds"].toDouble());
+            }
+            const auto second = [&](int kind) { return std::midpoint(seconds[kind][1], seconds[kind][2]); };
+            QCOMPARE(resumed["iteration_seconds_median"].toDouble(), second(0)); // without the first of a kind
+            QCOMPARE(resumed["then_seconds_median"].toDouble(), second(1));
+            const Done compared = run({"compare", own + ".json", folder});
+            QCOMPARE(compared.status, 0);
+            QCOMPARE(compared.out.contains("tasks are not compared: the trace of " + folder.toUtf8() + " is empty"),
+                     cut >= 3);
         }
     }
 
@@ -286,6 +303,22 @@ private slots:
         QTest::newRow("too many workers")
             << zoo + QStringList{"--model", "zoo:rnn", "--batch", "8", "--set", "workers=3"}
             << QByteArray("3 workers do not fit the 1 devices");
+        const QStringList rnn = zoo + QStringList{"--model", "zoo:rnn", "--batch", "64"};
+        for (const QStringList &setting : {QStringList{"--optimizer", "adamw"}, QStringList{"--learning-rate", "0.1"},
+                                           QStringList{"--weight-decay", "0", "--set", "switch_after=0"}})
+            QTest::newRow(qPrintable("without use: " + setting.front()))
+                << rnn + setting << QByteArray("error: --optimizer: training by ADMM has no optimizer; leave out");
+        QTest::newRow("penalties that vanish")
+            << rnn + QStringList{"--set", "gamma=1e-6"}
+            << QByteArray(
+                   "gamma is 1e-06: the penalty of step 1 of 8, mu * gamma^7, vanishes in float32; choose a gamma "
+                   "of at least 0.001");
+        QTest::newRow("penalty that is none")
+            << rnn + QStringList{"--set", "mu=1e-40"} << QByteArray("mu is 1e-40, which is no penalty of float32");
+        QTest::newRow("ranges that do not divide the steps")
+            << QStringList{"plan",    "--planner", "admm",    "--cluster", "local:4", "-o",           "no.json",
+                           "--model", "zoo:rnn",   "--batch", "64",        "--set",   "time_ranges=3"}
+            << QByteArray("time_ranges is 3: 8 steps in time do not divide into so many equal ranges; choose 2 or 4");
         QTest::newRow("other samples than the plan's")
             << QStringList{"train", "two.json", "--data", kDigits, "--steps", "2", "--run-dir", "no.run"}
             << QByteArray("plan with --batch 1797");
