@@ -29,7 +29,7 @@ struct StageWhy {
     std::int64_t activationBytes = 0; ///< kept for the backward pass, for all micro-batches in flight
     std::int64_t otherBytes = 0;      ///< buffers at the ends, workspace
     std::int64_t capacityBytes = 0;
-    std::string limit;  ///< "compute", "link", "memory"
+    std::string limit;  ///< "compute", "link", "memory", "role" (another process than those of the stage)
     std::string detail; ///< which link, how much memory is left: for people
     friend bool operator==(const StageWhy &, const StageWhy &) = default;
 };

@@ -115,6 +115,9 @@ const std::vector<MemoryKind> &memoryKinds()
 
 Result<Simulation> simulate(const program::Program &program, const cluster::Cluster &cluster, const Options &options)
 {
+    if (options.trace && program.sampled && !program.places.empty())
+        return unsupported("a Program with roles whose ranks are folded has no trace, which shows each rank beside the "
+                           "roles; compile it without folding");
     Recorder recorder(program, options);
     const auto seconds = CostClock(program).run(&recorder);
     if (!seconds)

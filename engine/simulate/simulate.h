@@ -72,7 +72,8 @@ struct Simulation {
 /// With a parameter server (program::ParameterServer) an iteration is a version of the parameters, the report is of
 /// versions in the long run (versions.h), and the trace shows one iteration of each rank, without waiting for a
 /// version. Runs @p program on the cost clock: event-driven, deterministic, O(tasks log ranks). A dependency cycle
-/// (only possible for a hand-made Program) is an error that names the tasks that wait.
+/// (only possible for a hand-made Program) is an error that names the tasks that wait. Unsupported: a trace of a folded
+/// Program with roles.
 Result<Simulation> simulate(const program::Program &program, const cluster::Cluster &cluster,
                             const Options &options = {});
 

@@ -283,6 +283,8 @@ private:
 
     [[nodiscard]] const char *nameOf(std::size_t traffic) const
     {
+        if (m_plan.admm)
+            return "the exchange of sums and of border states";
         const bool averages = traffic == static_cast<std::size_t>(Traffic::Exchange) && m_plan.exchange.averages();
         return averages ? "the average of parameters" : kTrafficNames[traffic];
     }
@@ -401,6 +403,29 @@ std::optional<BusyRole> busiestRole(const program::Program &program, const trace
     return most.seconds > 0 ? std::optional(most) : std::nullopt;
 }
 
+/// @p why of one worker's iteration, by what workers and their parameter server do in the long run.
+plan::Why withServer(plan::Why why, const program::Program &program, const simulate::Report &report)
+{
+    if (why.limit == "memory" || report.iterationSeconds <= 0 || report.devices.empty())
+        return why;
+    const auto [least, most] =
+        std::minmax_element(report.devices.begin(), report.devices.end(),
+                            [](const auto &a, const auto &b) { return a.busyFraction < b.busyFraction; });
+    const double server = std::min(1.0, program.server->seconds / report.iterationSeconds);
+    const std::string workers =
+        fmt::format("workers compute for {:.0f} to {:.0f} % of the time, and wait for versions of the parameters",
+                    100 * least->busyFraction, 100 * most->busyFraction);
+    if (server <= most->busyFraction) {
+        why.detail =
+            fmt::format("{}; {}, which take their server {:.0f} %", why.stages.front().detail, workers, 100 * server);
+        return why;
+    }
+    why.limit = why.stages.front().limit = "role";
+    why.detail = fmt::format("the parameter server sets the pace: {:.0f} % of the time it makes versions; {}",
+                             100 * server, workers);
+    return why;
+}
+
 } // namespace
 
 plan::Why whyOf(const plan::Plan &plan, const plan::Subject &subject, const program::Program &program,
@@ -415,16 +440,21 @@ plan::Why whyOf(const plan::Plan &plan, const plan::Subject &subject, const prog
     if (!alone)
         return {};
     if (program.server) // of an iteration of a worker
-        return Explanation(plan, subject, ranks, *alone).make();
+        return withServer(Explanation(plan, subject, ranks, *alone).make(), program, simulation.report);
     const double iteration = simulation.report.iterationSeconds;
     const double waits = iteration - std::exchange(alone->report.iterationSeconds, iteration);
     plan::Why why = Explanation(plan, subject, ranks, *alone).make();
-    if (const auto busiest = busiestRole(program, simulation.trace)) {
-        why.detail += fmt::format("; busiest of the other roles: {}, {} {:.0f} %", busiest->role, busiest->lane,
-                                  100 * std::min(1.0, busiest->seconds / iteration));
-        if (busiest->communicates && why.limit == "compute" && waits > iteration - waits)
-            why.limit = why.stages.front().limit = "link";
+    const auto busiest = busiestRole(program, simulation.trace);
+    if (!busiest || why.limit == "memory")
+        return why;
+    const std::string text =
+        fmt::format("{}, {} {:.0f} %", busiest->role, busiest->lane, 100 * std::min(1.0, busiest->seconds / iteration));
+    if (busiest->seconds <= iteration - waits) { // the trainers have more to do
+        why.detail += "; busiest of the other roles: " + text;
+        return why;
     }
+    why.limit = why.stages.front().limit = busiest->communicates ? "link" : "role";
+    why.detail = fmt::format("another role sets the pace: {}; {}", text, why.stages.front().detail);
     return why;
 }
 

@@ -17,6 +17,8 @@ QString limitText(const std::string &limit)
 {
     if (limit == "link")
         return QObject::tr("link");
+    if (limit == "role")
+        return QObject::tr("another role");
     if (limit == "memory")
         return QObject::tr("memory");
     return limit == "compute" ? QObject::tr("compute") : QString();

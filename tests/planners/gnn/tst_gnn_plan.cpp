@@ -177,8 +177,24 @@ private Q_SLOTS:
         QVERIFY(report->predicted.iterationSeconds > 1.01 * computing);
         QVERIFY(std::abs(computing + stage.idleSeconds - report->predicted.iterationSeconds) < 1e-8);
         const QString detail = QString::fromStdString(why->detail);
-        QVERIFY2(detail.contains("for other roles") && detail.contains("busiest of the other roles: "),
+        QVERIFY2(detail.contains("for other roles") && detail.startsWith("another role sets the pace: "),
                  why->detail.c_str());
+        QCOMPARE(why->limit, std::string("link")); // slow cards
+
+        // Samplers that take longer than an iteration of the trainers; then ones that take next to nothing.
+        for (const bool slow : {true, false}) {
+            plan::Plan changed = report->plan;
+            changed.job->sampleSeconds = slow ? 10 * report->predicted.iterationSeconds : 1e-9;
+            changed.job->drawSeconds = changed.job->rowSeconds = 1e-9;
+            changed.job->volumes.features.assign(changed.job->volumes.features.size(), 0);
+            changed.job->volumes.batches.assign(changed.job->volumes.batches.size(), 0);
+            const auto of = planners::explain(changed, problem.subject);
+            QVERIFY2(of, of ? "" : of.error().text().c_str());
+            const QString text = QString::fromStdString(of->detail);
+            QCOMPARE(of->limit == "role", slow);
+            QVERIFY2(text.startsWith(slow ? "another role sets the pace: s" : "its only stage sets the pace: "),
+                     of->detail.c_str());
+        }
     }
 
     /// Of 1, 2 and 4 the fewest mini-batches with which the iteration is as short; the notes say what each takes.
@@ -309,6 +325,27 @@ private Q_SLOTS:
         QVERIFY(fast->predicted.iterationSeconds < report->predicted.iterationSeconds);
     }
 
+    /// Folded ranks give the same figures; a trace, which has a row for each of them, is refused.
+    void foldedRanks()
+    {
+        const planners::Problem problem = problemOf();
+        const auto report = planned(problem, {{"trainers", "2"}, {"samplers", "1"}});
+        QVERIFY(report);
+        const auto whole = compile::compilePlan(report->plan, problem.subject, {.bodies = false});
+        const auto folded = compile::compilePlan(report->plan, problem.subject, {.bodies = false, .fold = true});
+        QVERIFY(whole && folded && folded->ranks.size() < whole->ranks.size());
+        const cluster::Cluster &cluster = *problem.subject.cluster;
+        const simulate::Options figures{.trace = false, .memory = false};
+        const auto a = simulate::simulate(*whole, cluster, figures);
+        const auto b = simulate::simulate(*folded, cluster, figures);
+        QVERIFY(a && b);
+        QCOMPARE(simulate::toJson(b->report), simulate::toJson(a->report));
+        const auto refused = simulate::simulate(*folded, cluster, {.trace = true, .memory = false});
+        QVERIFY(!refused && refused.error().code == ErrorCode::Unsupported);
+        QVERIFY2(refused.error().message.find("compile it without folding") != std::string::npos,
+                 refused.error().message.c_str());
+    }
+
     /// Ranks of the run: trainers, then the roles in the plan's order.
     void predictionHasTheProcesses()
     {
@@ -319,7 +356,7 @@ private Q_SLOTS:
         QVERIFY(prediction);
         QCOMPARE(prediction->tables.ranks.size(), std::size_t{1 + 3 + 1});
         QVERIFY(prediction->tables.ranks[1].device.starts_with("g0 on n"));
-        QCOMPARE(prediction->peakBytes.size(), prediction->tables.ranks.size());
+        QCOMPARE(prediction->peakBytes.size(), std::size_t{1}); // a store has no arena
         QCOMPARE(prediction->nodes.size(), prediction->tables.ranks.size());
         for (std::size_t i = 0; i < report->plan.roles.size(); ++i) {
             const auto node = static_cast<std::size_t>(prediction->nodes[1 + i]);
