@@ -100,6 +100,7 @@ void printRoles(const plan::Plan &plan, const plan::Subject &subject, Output &ou
                             job.graph.nodes, job.graph.edges, job.graph.parts, job.graph.parts == 1 ? "" : "s",
                             job.fanout.first, job.fanout.second, job.prefetch, gnn::name(job.transfers)));
     Table table({"MACHINE", "GRAPH STORES", "SAMPLERS", "TRAINERS", "SERVERS"});
+    int machines = 0;
     for (const cluster::Node &node : subject.cluster->nodes()) {
         std::array<std::string, 4> names; // per gnn::RoleKind
         const auto add = [&names](gnn::RoleKind kind, const std::string &name) {
@@ -112,10 +113,16 @@ void printRoles(const plan::Plan &plan, const plan::Subject &subject, Output &ou
         for (const DeviceId device : plan::devicesOf(plan))
             if (subject.cluster->device(device).node == node.id)
                 add(gnn::RoleKind::Trainer, subject.cluster->device(device).name);
-        if (std::ranges::any_of(names, [](const std::string &text) { return !text.empty(); }))
-            table.row({node.name, names[0], names[1], names[2], names[3]});
+        if (!std::ranges::any_of(names, [](const std::string &text) { return !text.empty(); }))
+            continue;
+        table.row({node.name, names[0], names[1], names[2], names[3]});
+        ++machines;
     }
     table.print(output);
+    if (machines > 1)
+        output.line(
+            "network       times are of messages at the rates of the machines' cards; where all processes run on "
+            "one machine, a run has these rates with train --paced only, and reports say so");
 }
 
 void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &output)

@@ -180,7 +180,8 @@ void Scheduler::endTasks(double time)
     }
 }
 
-double Scheduler::run(std::span<const std::int32_t> machineOf, TransferPolicy policy, StepTimes *times)
+double Scheduler::run(std::span<const std::int32_t> machineOf, TransferPolicy policy, StepTimes *times,
+                      const Progress *progress)
 {
     m_times = times;
     if (times != nullptr) {
@@ -192,7 +193,10 @@ double Scheduler::run(std::span<const std::int32_t> machineOf, TransferPolicy po
         if (m_waits[step] == 0)
             m_ready.push_back(static_cast<std::int32_t>(step));
     }
-    while (true) {
+    constexpr std::size_t kAsk = 256; // events
+    for (std::size_t event = 1;; ++event) {
+        if (progress != nullptr && event % kAsk == 0 && progress->stopped())
+            return m_now;
         drain();
         setRates();
         // A message ends by its event, never by what is left of it: a rest can be shorter than the clock's last bit.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/base/progress.h"
 #include "engine/gnn/network.h"
 #include "engine/gnn/transfer_rates.h"
 
@@ -29,8 +30,10 @@ class Scheduler {
 public:
     Scheduler(const Network &network, std::span<const Port> ports);
 
-    /// Seconds until all steps have ended. @p machineOf: per role of the network. @p times, if given, is filled.
-    double run(std::span<const std::int32_t> machineOf, TransferPolicy policy, StepTimes *times = nullptr);
+    /// Seconds until all steps have ended. @p machineOf: per role of the network. @p times, if given, is filled. Once
+    /// @p progress, if given, is stopped, it returns early with figures that say nothing.
+    double run(std::span<const std::int32_t> machineOf, TransferPolicy policy, StepTimes *times = nullptr,
+               const Progress *progress = nullptr);
 
 private:
     struct TaskEnd {

@@ -39,18 +39,20 @@ double samplesByVersions(const program::Program &program, const VersionTimes &ti
 
 Straggler::Straggler(const plan::Plan &plan, const plan::Subject &subject)
     : m_workers(static_cast<int>(plan.stages.front().replicas())),
-      m_synchronous(programOf(plan, subject, admm::Parallel::Synchronous)),
-      m_asynchronous(programOf(plan, subject, admm::Parallel::Asynchronous))
+      m_plan(plan),
+      m_subject(subject)
 {
 }
 
-Result<double> Straggler::samplesPerSecond(admm::Parallel form, int worker, double factor) const
+Result<double> Straggler::samplesPerSecond(admm::Parallel form, int worker, double factor)
 {
     const bool served = form == admm::Parallel::Asynchronous;
-    const Result<program::Program> &compiled = served ? m_asynchronous : m_synchronous;
+    Compiled &compiled = served ? m_asynchronous : m_synchronous;
     if (!compiled)
-        return compiled.error();
-    const program::Program program = slowed(*compiled, worker, factor);
+        compiled.emplace(programOf(m_plan, m_subject, form));
+    if (!*compiled)
+        return compiled->error();
+    const program::Program program = slowed(**compiled, worker, factor);
     if (!served) {
         const auto seconds = iterationSeconds(program);
         return seconds ? Result<double>(static_cast<double>(program.globalBatch) / *seconds) : seconds;

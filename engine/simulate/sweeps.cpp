@@ -115,7 +115,7 @@ private:
 
 } // namespace
 
-Result<Sweeps> sweepsOf(const plan::Plan &plan, const plan::Subject &subject)
+Result<Sweeps> sweepsOf(const plan::Plan &plan, const plan::Subject &subject, const Progress &progress)
 {
     if (!plan.admm)
         return badInput("the plan does not train by ADMM, and has no sweeps");
@@ -124,9 +124,13 @@ Result<Sweeps> sweepsOf(const plan::Plan &plan, const plan::Subject &subject)
     const auto pattern = admm::findPattern(*subject.graph);
     if (!pattern)
         return pattern.error();
+    if (progress.stopped())
+        return cancelled();
     auto program = compile::compilePlan(withFewWorkers(plan), subject);
     if (!program)
         return program.error();
+    if (progress.stopped())
+        return cancelled();
     program->server.reset(); // one iteration, without waiting for others
     const auto simulation = simulate(*program, *subject.cluster, {.trace = true, .memory = false});
     if (!simulation)

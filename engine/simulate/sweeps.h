@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/base/progress.h"
 #include "engine/plan/plan.h"
 
 #include <vector>
@@ -28,8 +29,8 @@ struct Sweeps {
 };
 
 /// Errors: BadInput (the plan does not train by ADMM), Unsupported (not by exact sub-problems, or with ranges of
-/// steps), those of compilation and simulation. Cost: that of compiling the plan with its bodies. Of more than 16
-/// workers so many are compiled.
-Result<Sweeps> sweepsOf(const plan::Plan &plan, const plan::Subject &subject);
+/// steps), those of compilation and simulation, Cancelled (between these). Cost: that of compiling the plan with its
+/// bodies. Of more than 16 workers so many are compiled.
+Result<Sweeps> sweepsOf(const plan::Plan &plan, const plan::Subject &subject, const Progress &progress);
 
 } // namespace planloom::simulate

@@ -612,6 +612,23 @@ nodes:
         QVERIFY2(done.err.contains("role-slots"), done.err.constData());
     }
 
+    /// The error has a batch that works.
+    void batchesThatDoNotDivide()
+    {
+        const auto planned = [this](const char *batch) {
+            return run({"plan", "--model", "zoo:graphsage-blocks", "--cluster", "local:3", "--planner", "gnn",
+                        "--graph", "blocks.graph", "--set", "trainers=3", "--batch", batch, "-o", "three.plan.json"});
+        };
+        const Done refused = planned("64");
+        QCOMPARE(refused.status, 2);
+        QVERIFY2(refused.err.contains("use a multiple of 3, such as --batch 66"), refused.err.constData());
+        const Done done = planned("66");
+        QVERIFY2(done.status == 0, done.err.constData());
+        QVERIFY(!done.out.contains("--paced")); // on one machine
+        const Done apart = run(planOf("apart.plan.json", "machines.yaml"));
+        QVERIFY2(apart.status == 0 && apart.out.contains("with train --paced only"), apart.out.constData());
+    }
+
     void arrivalsAreNotOfThisJob()
     {
         QCOMPARE(run(planOf("served.plan.json", "machines.yaml", {"blocks.graph", "--set", "servers=1"})).status, 0);

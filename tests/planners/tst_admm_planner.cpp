@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How planner admm chooses who waits for whom.
+#include "engine/compile/compile.h"
 #include "engine/graph/zoo/zoo.h"
+#include "engine/simulate/simulate.h"
 #include "engine/simulate/straggler.h"
+#include "planners/common/why.h"
 #include "tests/planners/planner_helpers.h"
 
 #include <QTest>
@@ -73,6 +76,28 @@ private slots:
         QCOMPARE(linearised.plan.admm->subproblems, admm::Subproblems::Linearised);
     }
 
+    /// With a server the limit is what is busiest in the long run, of workers and server.
+    void whatLimitsVersions()
+    {
+        const Problem problem = problemOn(4, 0);
+        const PlanReport report =
+            testing::planned(problem, "admm",
+                             {{"workers", "4"}, {"parallel", "asynchronous"}, {"barrier", "1"}, {"delay", "4"}});
+        auto program = must(compile::compilePlan(report.plan, problem.subject, {.bodies = false}));
+        const auto whyWith = [&](double seconds) {
+            program.server->seconds = seconds;
+            const auto simulation = must(simulate::simulate(program, *problem.subject.cluster, {.memory = false}));
+            return whyOf(report.plan, problem.subject, program, simulation);
+        };
+        const plan::Why workers = whyWith(program.server->seconds);
+        QCOMPARE(workers.limit, std::string("compute"));
+        QVERIFY2(workers.detail.find("and wait for versions of the parameters") != std::string::npos,
+                 workers.detail.c_str());
+        const plan::Why server = whyWith(report.predicted.iterationSeconds * 20);
+        QCOMPARE(server.limit, std::string("role"));
+        QVERIFY2(server.detail.find("the parameter server sets the pace: 100 %") == 0, server.detail.c_str());
+    }
+
     /// A worker that is slowed down costs what one on a slower device costs.
     void stragglerIsASlowDevice()
     {
@@ -81,7 +106,7 @@ private slots:
         const PlanReport report =
             testing::planned(alike, "admm",
                              {{"workers", "4"}, {"parallel", "asynchronous"}, {"barrier", "1"}, {"delay", "4"}});
-        const simulate::Straggler straggler(report.plan, alike.subject);
+        simulate::Straggler straggler(report.plan, alike.subject);
         QCOMPARE(straggler.workers(), 4);
         const auto samples = [&](Parallel form, double factor) {
             const auto found = straggler.samplesPerSecond(form, 3, factor);
@@ -103,7 +128,7 @@ private slots:
 
         const PlanReport linearised =
             testing::planned(alike, "admm", {{"workers", "4"}, {"subproblems", "linearised"}});
-        const simulate::Straggler served(linearised.plan, alike.subject);
+        simulate::Straggler served(linearised.plan, alike.subject);
         QVERIFY(served.samplesPerSecond(Parallel::Synchronous, 0, 2).ok());
         QVERIFY(!served.samplesPerSecond(Parallel::Asynchronous, 0, 2).ok());
     }

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The knobs of a plan that trains by ADMM, as a user turns them.
 #include "tests/ui/studio_fixture.h"
+#include "tests/stopped_after.h"
 #include "ui/planview/plan_view.h"
+#include "ui/planview/stage_figures.h"
+#include "ui/planview/stage_table.h"
+#include "ui/widgets/text.h"
 
 #include <QLineSeries>
+#include <QScrollBar>
 #include <QTest>
 
 using namespace planloom;
@@ -62,6 +67,27 @@ private Q_SLOTS:
         QVERIFY(tabs()->isTabVisible(tabs()->indexOf(controls())));
         tabs()->setCurrentWidget(controls());
         QCOMPARE(field<QLineEdit>(QStringLiteral("Ridge"))->text(), QStringLiteral("1"));
+    }
+
+    /// A stage takes what an iteration of ADMM takes of its device, which is more than its passes by gradients would;
+    /// layers have the forward pass.
+    void timeOfTheStage()
+    {
+        const plan::Document &document = *m_state.document();
+        const simulate::Report &report = m_state.simulation()->report;
+        const auto seconds = secondsOfStages(document, &report);
+        QCOMPARE(seconds.size(), std::size_t{1});
+        QCOMPARE(*seconds.front(), report.devices.front().busyFraction * report.iterationSeconds);
+        QVERIFY(!secondsOfStages(document, nullptr).front());
+        const double forward = stageSeconds(document, 0, 0, document.subject.layers().size());
+        QCOMPARE(forward,
+                 document.subject.costs
+                     ->forward(0, document.subject.layers().size(),
+                               1198.0 / static_cast<double>(document.plan.stages.front().replicas()), 0)
+                     .value());
+        QVERIFY(*seconds.front() > 5 * forward);
+        QCOMPARE(stageTable(document, &report).rows.front()[5].text, secondsText(*seconds.front()));
+        QCOMPARE(stageTable(document, nullptr).rows.front()[5].text, QStringLiteral("…"));
     }
 
     /// Who waits for whom: edited, simulated at once, and undone.
@@ -134,6 +160,7 @@ private Q_SLOTS:
     void slowWorker()
     {
         StragglerPanel *straggler = controls()->straggler();
+        tabs()->setCurrentWidget(straggler);
         const auto answered = [straggler] {
             return QTest::qWaitFor([straggler] { return !straggler->computes(); }, 30'000);
         };
@@ -141,6 +168,9 @@ private Q_SLOTS:
         QCOMPARE(straggler->workers()->count(), static_cast<int>(before->plan.stages.front().replicas()));
         straggler->slider()->setValue(50);
         QVERIFY(!straggler->textLabel()->isEnabled()); // pale
+        // In words it is there before the curves, and a slider that moves on does not wait for these.
+        QTRY_VERIFY_WITH_TIMEOUT(straggler->textLabel()->isEnabled(), 30'000);
+        QVERIFY(straggler->textLabel()->text().startsWith(QStringLiteral("5.0 times as slow. SP: ")));
         straggler->slider()->setValue(30);
         QVERIFY(answered() && straggler->textLabel()->isEnabled());
         const QString threefold = straggler->textLabel()->text();
@@ -162,6 +192,7 @@ private Q_SLOTS:
     {
         QVERIFY(planned("admm", {{"workers", "4"}}));
         SweepChart *chart = controls()->sweeps();
+        tabs()->setCurrentWidget(chart);
         const auto computed = [chart] {
             return QTest::qWaitFor([chart] { return !chart->computes(); }, 30'000) && chart->sweeps().has_value();
         };
@@ -192,6 +223,11 @@ private Q_SLOTS:
             return update.block == Block::Hidden && update.step == 3;
         });
         QVERIFY(chart->describe(chart->rectOf(third).center()).startsWith(QStringLiteral("h3, backward sweep: ")));
+        for (const int asked : {0, 1}) { // before it is compiled, and behind
+            const auto stopped =
+                simulate::sweepsOf(m_state.document()->plan, m_state.document()->subject, StoppedAfter(asked));
+            QVERIFY(!stopped && stopped.error().code == ErrorCode::Cancelled);
+        }
         if (const QByteArray file = qgetenv("PLANLOOM_PICTURE_SWEEPS"); !file.isEmpty())
             QVERIFY(m_view->grab().save(QString::fromUtf8(file)));
         field<QComboBox>(QStringLiteral("Order"))->setCurrentIndex(1);
@@ -203,10 +239,39 @@ private Q_SLOTS:
         field<QComboBox>(QStringLiteral("Order"))->setCurrentIndex(0);
     }
 
+    /// In the room that the window's first layout gives them nothing is cut: settings take more columns.
+    void nothingIsCut()
+    {
+        QVERIFY(planned("admm", {{"workers", "4"}}));
+        for (const QSize &size : {QSize(1180, 310), QSize(1100, 480), QSize(700, 900)}) {
+            m_view->resize(size);
+            tabs()->setCurrentWidget(controls());
+            QTest::qWait(1);
+            QCOMPARE(controls()->verticalScrollBar()->maximum(), 0);
+            QCOMPARE(controls()->horizontalScrollBar()->maximum(), 0);
+            if (const QByteArray folder = qgetenv("PLANLOOM_PICTURES"); !folder.isEmpty())
+                QVERIFY(m_view->grab().save(
+                    QStringLiteral("%1/admm-%2.png").arg(QString::fromUtf8(folder)).arg(size.width())));
+            for (QWidget *chart :
+                 {static_cast<QWidget *>(controls()->sweeps()), static_cast<QWidget *>(controls()->straggler())}) {
+                tabs()->setCurrentWidget(chart);
+                QTest::qWait(1);
+                QVERIFY(chart->height() >= chart->minimumSizeHint().height());
+                if (const QByteArray folder = qgetenv("PLANLOOM_PICTURES"); !folder.isEmpty())
+                    QVERIFY(m_view->grab().save(QStringLiteral("%1/admm-%2-%3.png")
+                                                    .arg(QString::fromUtf8(folder))
+                                                    .arg(size.width())
+                                                    .arg(tabs()->currentIndex())));
+            }
+        }
+        m_view->resize(1100, 480);
+    }
+
     /// Each worker keeps a device for each range of steps.
     void workersOfRanges()
     {
         QVERIFY(planned("admm", {{"time_ranges", "2"}, {"workers", "1"}}));
+        tabs()->setCurrentWidget(controls());
         auto *workers = field<QSpinBox>(QStringLiteral("Workers"));
         QCOMPARE(workers->value(), 1);
         workers->setValue(2);

@@ -6,7 +6,9 @@
 #include "engine/graph/zoo/zoo.h"
 #include "planners/gnn/gnn.h"
 #include "planners/gnn/placed_plan.h"
+#include "tests/stopped_after.h"
 #include "ui/placement/placement_view.h"
+#include "ui/placement/search_run.h"
 #include "ui/studio_fixture.h"
 #include "ui/theme/theme.h"
 
@@ -157,6 +159,16 @@ private Q_SLOTS:
             }
         }
         QVERIFY(std::abs(features - remote / 1e7) < 1e-9);
+        // Trainers sum up by all-reduce: around a ring of them, 2 (W - 1) / W of the model from each to the next.
+        const double model = static_cast<double>(m_state->document()->subject.graph->parameterBytes().value());
+        double gradients = 0, ring = 0;
+        for (std::size_t machine = 0; machine < 3; ++machine)
+            gradients += figures().out[machine].seconds[2];
+        for (int w = 0; w < 4; ++w) {
+            const std::string from = "w" + std::to_string(w), to = "w" + std::to_string((w + 1) % 4);
+            ring += machineOf(from) != machineOf(to) ? 2 * 3.0 / 4 * model : 0;
+        }
+        QVERIFY2(ring > 0 && std::abs(gradients - ring / 1e7) < 1e-9, qPrintable(QString::number(gradients)));
         QVERIFY(figures().busiestSeconds() > 0);
         QVERIFY(m_view->summary().contains(QStringLiteral("an iteration")));
         m_view->tabs()->setCurrentWidget(m_view->policies());
@@ -289,6 +301,13 @@ private Q_SLOTS:
         m_view->search()->proposals()->setValue(40);
         QTest::mouseClick(m_view->search()->searchButton(), Qt::LeftButton);
         QVERIFY(QTest::qWaitFor([this] { return m_view->search()->takeButton()->isEnabled(); }, 30'000));
+        QVERIFY(m_state->document() == document);
+        planners::gnn::SearchOptions options;
+        options.kind = planners::gnn::SearchKind::Initial;
+        NoProgress progress;
+        const auto found = runSearch(*document, options, progress);
+        const auto shown = figuresOf(document, found->best, progress);
+        QCOMPARE(shown->allSeconds / shown->bounds.lower(), found->seconds / found->bound); // the board and the search
         QSlider *slider = m_view->search()->slider();
         slider->setValue(slider->maximum());
         slider->setValue(slider->minimum()); // cancels the one before
@@ -330,23 +349,37 @@ private Q_SLOTS:
             QVERIFY(writeFileAtomically(folder.filePath(QStringLiteral("transfers/g%1.csv").arg(g)).toStdString(), text)
                         .ok());
         }
-        const std::vector<double> sent = sentFeatures(figures(), folder.path().toStdString());
-        QCOMPARE(sent.size(), std::size_t{24});
-        QCOMPARE(sent[0], 150.0);
-        QCOMPARE(sent[1], 20.0);
-        QCOMPARE(sent[2], 0.0);
-        QVERIFY(sentFeatures(figures(), "/nowhere").empty());
+        const SentFeatures sent = sentFeatures(figures(), folder.path().toStdString());
+        QCOMPARE(sent.iterations, std::int64_t{2});
+        QCOMPARE(sent.bytes.size(), std::size_t{24});
+        QCOMPARE(sent.bytes[0], 150.0);
+        QCOMPARE(sent.bytes[1], 20.0);
+        QCOMPARE(sent.bytes[2], 0.0);
+        QVERIFY(sentFeatures(figures(), "/nowhere").bytes.empty());
         m_view->tabs()->setCurrentWidget(m_view->matrix());
         m_view->matrix()->set(m_view->figures(), sent);
         const QString text = m_view->matrix()->describe(m_view->matrix()->cellOf(0, 0).center());
         QVERIFY2(text.contains(QStringLiteral("predicted")) && text.contains(QStringLiteral("150 B sent")),
                  qPrintable(text));
+        QVERIFY2(text.contains(QStringLiteral("the plan's 8 iterations"))
+                     && text.contains(QStringLiteral("the run's 2, of other mini-batches")),
+                 qPrintable(text));
+        QVERIFY(m_view->matrix()->cellOf(2, 0).bottom() < m_view->matrix()->height() - 10); // the note has its room
     }
 
     /// What each connection gets of the cards, and what each part's store sends.
     void creditsAndParts()
     {
-        const std::vector<ConnectionShare> shares = connectionShares(figures());
+        StoppedAfter whole(1 << 30), none(0);
+        const auto refused = connectionShares(figures(), none);
+        QVERIFY(!refused && refused.error().code == ErrorCode::Cancelled);
+        const std::vector<ConnectionShare> shares = *connectionShares(figures(), whole);
+        const auto isTrainer = [this](std::int32_t role) {
+            return figures().job.roles[static_cast<std::size_t>(role)].kind == gnn::RoleKind::Trainer;
+        };
+        QVERIFY(std::ranges::any_of(shares, [&](const ConnectionShare &share) {
+            return isTrainer(share.from) && isTrainer(share.to); // of the all-reduce
+        }));
         double bytes = 0, travel = 0;
         for (const ConnectionShare &share : shares) {
             QVERIFY(share.takes >= share.alone * (1 - 1e-9) && share.credit() > 0);

@@ -149,9 +149,13 @@ QString MachineBoard::describe(const QPointF &pixel) const
         return tr("features %1, mini-batches %2, gradients %3")
             .arg(secondsText(load.seconds[0]), secondsText(load.seconds[1]), secondsText(load.seconds[2]));
     };
+    const bool ring = m_figures->withRing.exchange == gnn::GradientExchange::AllReduce;
     return tr("%1, in one iteration\nout %2: %3\nin %4: %5")
-        .arg(qt(m_figures->job.machines[numberOf(machine)].name), secondsText(out.sum()), parts(out),
-             secondsText(in.sum()), parts(in));
+               .arg(qt(m_figures->job.machines[numberOf(machine)].name), secondsText(out.sum()), parts(out),
+                    secondsText(in.sum()), parts(in))
+        + (ring ? tr("\nGradients go around a ring of the trainers; the simulated iteration has them beside the other "
+                     "messages.")
+                : QString());
 }
 
 void MachineBoard::setCurrent(bool current)

@@ -49,7 +49,7 @@ private:
 void loadCards(PlacementFigures &figures)
 {
     Cards cards(figures);
-    const gnn::Job &job = figures.job;
+    const gnn::Job &job = figures.withRing;
     const gnn::Volumes &volumes = job.volumes;
     const std::int32_t sampler = job.first(RoleKind::Sampler);
     const std::int32_t trainer = job.first(RoleKind::Trainer);
@@ -83,11 +83,15 @@ void loadCards(PlacementFigures &figures)
 /// Adds to @p figures what follows from @p plan.
 Result<PlacementFigures> figuresOfPlan(const plan::Plan &plan, PlacementFigures figures, Progress &progress)
 {
-    auto job =
-        planners::gnn::jobOfPlan(plan, figures.document->subject, planners::gnn::slotsOfPlan(plan), figures.machineOf);
+    const std::int64_t slots = planners::gnn::slotsOfPlan(plan);
+    auto job = planners::gnn::jobOfPlan(plan, figures.document->subject, slots, figures.machineOf);
     if (!job)
         return job.error();
+    auto withRing = planners::gnn::searchJobOf(plan, figures.document->subject, slots, figures.machineOf);
+    if (!withRing)
+        return withRing.error();
     figures.job = *std::move(job);
+    figures.withRing = *std::move(withRing);
     figures.policy = plan.job->transfers;
     constexpr std::size_t kLarge = 20'000; // features that are sent: max-min and iteration-first would take seconds
     for (std::size_t i = 0; i < std::size(gnn::kTransferPolicies); ++i) {
@@ -100,7 +104,7 @@ Result<PlacementFigures> figuresOfPlan(const plan::Plan &plan, PlacementFigures 
         if (policy == figures.policy)
             figures.seconds = figures.byPolicy[i];
     }
-    planners::gnn::Evaluation evaluation(figures.job, figures.policy);
+    planners::gnn::Evaluation evaluation(figures.withRing, figures.policy);
     figures.allSeconds = evaluation.seconds(figures.machineOf);
     figures.bounds = evaluation.bounds(figures.machineOf);
     loadCards(figures);
@@ -159,18 +163,20 @@ Result<MovedRole> figuresWith(const PlacementFigures &figures, std::size_t role,
     result.seconds = gnn::steadyIteration(job, machineOf, figures.policy);
     if (progress.stopped())
         return cancelled();
-    planners::gnn::Evaluation evaluation(job, figures.policy);
+    planners::gnn::Evaluation evaluation(figures.withRing, figures.policy);
     const double bound = evaluation.bounds(machineOf).lower();
     result.overBound = bound > 0 ? evaluation.seconds(machineOf) / bound : 1;
     return result;
 }
 
-std::vector<ConnectionShare> connectionShares(const PlacementFigures &figures)
+Result<std::vector<ConnectionShare>> connectionShares(const PlacementFigures &figures, Progress &progress)
 {
-    const gnn::Network network = gnn::networkOf(figures.job);
-    const std::vector<gnn::Port> ports = gnn::portsOf(figures.job);
+    const gnn::Network network = gnn::networkOf(figures.withRing);
+    const std::vector<gnn::Port> ports = gnn::portsOf(figures.withRing);
     gnn::StepTimes times;
-    gnn::Scheduler(network, ports).run(figures.machineOf, figures.policy, &times);
+    gnn::Scheduler(network, ports).run(figures.machineOf, figures.policy, &times, &progress);
+    if (progress.stopped())
+        return cancelled();
     std::vector<ConnectionShare> shares(network.connections.size());
     for (std::size_t step = 0; step < network.steps(); ++step) {
         const std::int32_t connection = network.connection[step];
@@ -206,26 +212,29 @@ std::vector<PartLoad> partLoads(const PlacementFigures &figures)
     return loads;
 }
 
-std::vector<double> sentFeatures(const PlacementFigures &figures, const std::string &folder)
+SentFeatures sentFeatures(const PlacementFigures &figures, const std::string &folder)
 {
-    std::vector<double> sent(figures.features.size());
+    SentFeatures sent{std::vector<double>(figures.features.size()), 0};
     const std::int32_t sampler = figures.job.first(RoleKind::Sampler);
     std::map<std::string, std::size_t, std::less<>> samplerOf;
     for (std::int32_t s = 0; s < figures.samplers(); ++s)
         samplerOf[figures.job.roles[at(sampler + s)].name] = at(s);
+    std::set<std::int64_t> iterations;
     for (std::int32_t g = 0; g < figures.stores(); ++g) {
         const auto sums = run::readSent(run::transfersFile(folder, figures.job.roles[at(g)].name));
         if (!sums)
             return {};
-        std::set<std::int64_t> iterations;
-        for (const auto &[key, bytes] : *sums)
-            iterations.insert(key.first);
         for (const auto &[key, bytes] : *sums) {
-            if (const auto to = samplerOf.find(key.second); to != samplerOf.end())
-                sent[at(g) * at(figures.samplers()) + to->second] +=
-                    static_cast<double>(bytes) / static_cast<double>(iterations.size());
+            const auto to = samplerOf.find(key.second);
+            if (to == samplerOf.end())
+                continue;
+            iterations.insert(key.first);
+            sent.bytes[at(g) * at(figures.samplers()) + to->second] += static_cast<double>(bytes);
         }
     }
+    sent.iterations = static_cast<std::int64_t>(iterations.size());
+    for (double &bytes : sent.bytes)
+        bytes /= static_cast<double>(std::max<std::int64_t>(1, sent.iterations));
     return sent;
 }
 

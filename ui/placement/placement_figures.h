@@ -38,13 +38,16 @@ struct PlacementFigures {
     using DocumentPtr = std::shared_ptr<const plan::Document>;
     DocumentPtr document; ///< whose roles they are, there or elsewhere
     gnn::Job job;         ///< resources: devices, role-slots
+    /// The same as a search has it: what trainers sum up by all-reduce goes around a ring of them, over the network,
+    /// where `job` has it in the seconds of trainers. Cards, connections and bounds are of this one.
+    gnn::Job withRing;
     gnn::Placement machineOf;
     double seconds = 0; ///< under the plan's policy, queues filled
     /// The same under each; 0: not computed, as the job is large.
     std::array<double, std::size(gnn::kTransferPolicies)> byPolicy{};
     gnn::TransferPolicy policy = gnn::TransferPolicy::Degree;
-    gnn::Bounds bounds;        ///< of all iterations of the job
-    double allSeconds = 0;     ///< of all iterations under the plan's policy
+    gnn::Bounds bounds;        ///< of all iterations, as a search has them
+    double allSeconds = 0;     ///< of all iterations under the plan's policy, as a search has them
     std::vector<CardLoad> out; ///< per machine
     std::vector<CardLoad> in;
     std::int32_t busiest = -1; ///< machine of the busiest direction; -1: nothing is sent
@@ -87,8 +90,8 @@ struct ConnectionShare {
     [[nodiscard]] double credit() const { return takes > 0 ? alone / takes : 1; }
     [[nodiscard]] double deficit() const { return takes - alone; } ///< seconds that it waits for others
 };
-/// Of all connections between machines that carry something. Cost: a schedule.
-std::vector<ConnectionShare> connectionShares(const PlacementFigures &figures);
+/// Of all connections between machines that carry something. Any thread. Cost: a schedule. Error: Cancelled.
+Result<std::vector<ConnectionShare>> connectionShares(const PlacementFigures &figures, Progress &progress);
 
 /// What the store of a part sends. Means of an iteration.
 struct PartLoad {
@@ -98,8 +101,13 @@ struct PartLoad {
 /// By store.
 std::vector<PartLoad> partLoads(const PlacementFigures &figures);
 
-/// Mean bytes an iteration from stores to samplers, [store][sampler], that the processes of a run noted in
-/// @p folder/transfers; empty where there are none of them.
-std::vector<double> sentFeatures(const PlacementFigures &figures, const std::string &folder);
+/// Mean bytes an iteration from stores to samplers, as a run sent them. Its mini-batches are others than those whose
+/// bytes the plan has.
+struct SentFeatures {
+    std::vector<double> bytes;   ///< [store][sampler]
+    std::int64_t iterations = 0; ///< that the means are of
+};
+/// From what the processes of a run noted in @p folder/transfers; nothing where one of their files is missing.
+SentFeatures sentFeatures(const PlacementFigures &figures, const std::string &folder);
 
 } // namespace planloom::ui

@@ -157,7 +157,7 @@ void PlacementView::showFigures(const std::shared_ptr<const PlacementFigures> &f
 void PlacementView::refreshTraffic()
 {
     const RunData &run = this->state()->run();
-    std::vector<double> sent;
+    SentFeatures sent;
     if (m_figures && !run.active() && !run.folder.isEmpty() && this->state()->runIsOfDocument())
         sent = sentFeatures(*m_figures, run.folder.toStdString());
     m_matrix->set(m_figures, std::move(sent));
@@ -192,8 +192,11 @@ void PlacementView::refreshConnections()
         m_shares.abandon();
         return m_connections->set({});
     }
-    m_shares.ask([this, figures = m_figures](Progress &) -> Job::Completion {
-        return [this, figures, shares = connectionShares(*figures)] { showConnections(*figures, shares); };
+    m_shares.ask([this, figures = m_figures](Progress &progress) -> Job::Completion {
+        auto shares = connectionShares(*figures, progress);
+        if (!shares) // cancelled
+            return {};
+        return [this, figures, shares = *std::move(shares)] { showConnections(*figures, shares); };
     });
 }
 

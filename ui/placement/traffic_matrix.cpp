@@ -27,13 +27,34 @@ TrafficMatrix::TrafficMatrix(QWidget *parent) : QWidget(parent)
     setAccessibleName(tr("Bytes from stores to samplers"));
 }
 
-void TrafficMatrix::set(std::shared_ptr<const PlacementFigures> figures, std::vector<double> sent)
+void TrafficMatrix::set(std::shared_ptr<const PlacementFigures> figures, SentFeatures sent)
 {
     m_figures = std::move(figures);
     m_sent = std::move(sent);
-    if (m_figures && m_sent.size() != m_figures->features.size())
-        m_sent.clear();
+    if (!m_figures || m_sent.iterations == 0 || m_sent.bytes.size() != m_figures->features.size())
+        m_sent = {};
     update();
+}
+
+QString TrafficMatrix::note() const
+{
+    if (m_sent.bytes.empty())
+        return {};
+    return tr("Predicted: mean of the plan's %1 iterations. Sent: mean of the run's %2, of other mini-batches, so the "
+              "two differ by chance. At its end train compares each message with its own prediction.")
+        .arg(m_figures->job.volumes.iterations)
+        .arg(m_sent.iterations);
+}
+
+/// At the bottom; empty where nothing was sent.
+QRectF TrafficMatrix::noteArea() const
+{
+    if (m_sent.bytes.empty())
+        return {};
+    const QRect room(2, 0, std::max(1, width() - 4), height());
+    const QRect text = fontMetrics().boundingRect(room, Qt::TextWordWrap, note());
+    return {2.0, static_cast<double>(height() - text.height() - 2), static_cast<double>(room.width()),
+            static_cast<double>(text.height())};
 }
 
 std::size_t TrafficMatrix::placeOf(std::int32_t store, std::int32_t sampler) const
@@ -51,7 +72,8 @@ bool TrafficMatrix::isLocal(std::int32_t store, std::int32_t sampler) const
 QRectF TrafficMatrix::cellOf(std::int32_t store, std::int32_t sampler) const
 {
     const double across = (width() - kRowName - 1) / std::max(1, m_figures->samplers());
-    const double down = std::min(kMostCell, (height() - kColumnName - 1) / std::max(1, m_figures->stores()));
+    const double down =
+        std::min(kMostCell, (height() - noteArea().height() - kColumnName - 1) / std::max(1, m_figures->stores()));
     return {kRowName + sampler * across, kColumnName + store * down, across, down};
 }
 
@@ -66,9 +88,11 @@ QString TrafficMatrix::describe(const QPointF &pixel) const
                                .arg(qt(m_figures->job.roles[static_cast<std::size_t>(g)].name),
                                     qt(m_figures->job.roles[role].name),
                                     bytesText(std::llround(m_figures->features[placeOf(g, s)])));
-            if (!m_sent.empty())
-                text += tr(", %1 sent").arg(bytesText(std::llround(m_sent[placeOf(g, s)])));
-            return isLocal(g, s) ? text + tr("; both on one machine") : text;
+            if (isLocal(g, s))
+                text += tr(" on one machine");
+            if (!m_sent.bytes.empty())
+                text += tr(", %1 sent\n%2").arg(bytesText(std::llround(m_sent.bytes[placeOf(g, s)])), note());
+            return text;
         }
     }
     return {};
@@ -82,6 +106,8 @@ void TrafficMatrix::paintEvent(QPaintEvent *)
     if (!m_figures)
         return;
     const QFontMetrics metrics = painter.fontMetrics();
+    painter.setPen(t.dimText);
+    painter.drawText(noteArea(), Qt::TextWordWrap, note());
     const double most = std::max(1.0, *std::max_element(m_figures->features.begin(), m_figures->features.end()));
     const std::int32_t first = m_figures->job.first(gnn::RoleKind::Sampler);
     for (std::int32_t s = 0; s < m_figures->samplers(); ++s) {
@@ -108,9 +134,9 @@ void TrafficMatrix::paintEvent(QPaintEvent *)
                 painter.drawRect(cell);
             }
             QString text = bytesText(std::llround(bytes));
-            const bool two = !m_sent.empty() && cell.height() >= 2 * metrics.height();
+            const bool two = !m_sent.bytes.empty() && cell.height() >= 2 * metrics.height();
             if (two)
-                text += QStringLiteral("\n") + bytesText(std::llround(m_sent[placeOf(g, s)])) + tr(" sent");
+                text += QStringLiteral("\n") + bytesText(std::llround(m_sent.bytes[placeOf(g, s)])) + tr(" sent");
             painter.setPen(textOn(color));
             if (cell.height() >= metrics.height()
                 && metrics.horizontalAdvance(text.section(QLatin1Char('\n'), -1)) <= cell.width())

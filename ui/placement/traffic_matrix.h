@@ -12,14 +12,15 @@ namespace planloom::ui {
 
 /// Bytes from each store to each sampler, an iteration: the darker the more, with the figure where there is room; a
 /// frame where both are on one machine and nothing travels. Beneath the predicted figure the one that a run has sent,
-/// if there is one. Knows no state.
+/// if there is one; a line says of how many iterations each is the mean. Knows no state.
 class TrafficMatrix final : public QWidget {
     Q_OBJECT
 
 public:
     explicit TrafficMatrix(QWidget *parent = nullptr);
-    /// @p sent as PlacementFigures::features; empty: nothing was sent.
-    void set(std::shared_ptr<const PlacementFigures> figures, std::vector<double> sent);
+    void set(std::shared_ptr<const PlacementFigures> figures, SentFeatures sent);
+    /// What is compared; empty where nothing was sent.
+    [[nodiscard]] QString note() const;
     [[nodiscard]] QRectF cellOf(std::int32_t store, std::int32_t sampler) const;
     [[nodiscard]] QString describe(const QPointF &pixel) const;
     [[nodiscard]] QSize minimumSizeHint() const override { return {120, 60}; }
@@ -29,11 +30,12 @@ protected:
     bool event(QEvent *event) override;
 
 private:
+    [[nodiscard]] QRectF noteArea() const;
     [[nodiscard]] std::size_t placeOf(std::int32_t store, std::int32_t sampler) const;
     [[nodiscard]] bool isLocal(std::int32_t store, std::int32_t sampler) const;
 
     std::shared_ptr<const PlacementFigures> m_figures;
-    std::vector<double> m_sent;
+    SentFeatures m_sent;
 };
 
 } // namespace planloom::ui

@@ -5,6 +5,11 @@
 #include "ui/widgets/text.h"
 #include "ui/widgets/when_seen.h"
 
+#include <QVBoxLayout>
+
+#include <algorithm>
+#include <utility>
+
 namespace planloom::ui {
 
 namespace {
@@ -12,6 +17,8 @@ namespace {
 constexpr int kMostSteps = 100; ///< inner ones, as admm::Settings::check() has it
 constexpr int kMostDelay = 1024;
 constexpr int kMostWorkersHere = 1 << 16;
+constexpr int kRowSpacing = 4; // pixels
+constexpr int kMostColumns = 4;
 
 } // namespace
 
@@ -22,16 +29,14 @@ AdmmControls::AdmmControls(StudioState *state, QWidget *parent) : QScrollArea(pa
     using admm::Parallel;
     using admm::Subproblems;
     auto *page = new QWidget(this);
-    m_form = new QFormLayout;
-    m_straggler = new StragglerPanel(page);
-    auto *both = new QHBoxLayout(page);
-    both->setContentsMargins(8, 6, 8, 6);
-    both->addLayout(m_form, 1);
-    m_sweeps = new SweepChart(page);
-    auto *right = new QVBoxLayout;
-    right->addWidget(m_straggler, 1);
-    right->addWidget(m_sweeps, 1);
-    both->addLayout(right, 2);
+    m_straggler = new StragglerPanel;
+    m_sweeps = new SweepChart;
+    auto *all = new QVBoxLayout(page);
+    all->setContentsMargins(8, 6, 8, 6);
+    m_grid = new QGridLayout;
+    m_grid->setVerticalSpacing(kRowSpacing);
+    all->addLayout(m_grid);
+    all->addStretch(1);
     setWidget(page);
     setWidgetResizable(true);
     setFrameShape(QFrame::NoFrame);
@@ -71,9 +76,51 @@ AdmmControls::AdmmControls(StudioState *state, QWidget *parent) : QScrollArea(pa
         [](Settings &s, int choice) { s.subproblems = static_cast<Subproblems>(choice); });
     addCountOf(tr("Newton steps"), tr("On each sample's outputs; exact"), kMostSteps, &Settings::newtonSteps);
     addCountOf(tr("tanh steps"), tr("On each hidden unit's input; exact"), kMostSteps, &Settings::tanhSteps);
-    auto *seen = new WhenSeen(this, [this] { refresh(); });
-    connect(state, &StudioState::documentChanged, seen, &WhenSeen::ask);
-    seen->ask();
+    arrange();
+    const auto followed = [this, state](QWidget *shown, const std::function<void()> &refreshed) {
+        auto *seen = new WhenSeen(shown, [this, refreshed] {
+            if (applies())
+                refreshed();
+        });
+        connect(state, &StudioState::documentChanged, seen, &WhenSeen::ask);
+        seen->ask();
+    };
+    followed(this, [this] { refresh(); });
+    followed(m_straggler, [this] { m_straggler->show(m_state->document()); });
+    followed(m_sweeps, [this] { m_sweeps->show(m_state->document()); });
+}
+
+void AdmmControls::resizeEvent(QResizeEvent *event)
+{
+    QScrollArea::resizeEvent(event);
+    arrange();
+}
+
+void AdmmControls::addRow(const QString &label, QWidget *field)
+{
+    auto *text = new QLabel(label, widget());
+    text->setBuddy(field);
+    m_rows.emplace_back(text, field);
+}
+
+/// In as few columns as show all rows at this height.
+void AdmmControls::arrange()
+{
+    const int count = static_cast<int>(m_rows.size());
+    const QMargins margins = widget()->layout()->contentsMargins();
+    const int room = viewport()->height() - margins.top() - margins.bottom() + kRowSpacing;
+    const int fit = std::max(1, room / (m_rows.front().second->sizeHint().height() + kRowSpacing));
+    const int columns = std::clamp((count + fit - 1) / fit, 1, kMostColumns);
+    if (columns == std::exchange(m_columns, columns))
+        return;
+    const int rows = (count + columns - 1) / columns;
+    for (int i = 0; i < count; ++i) {
+        const auto &[label, field] = m_rows[static_cast<std::size_t>(i)];
+        m_grid->addWidget(label, i % rows, 2 * (i / rows));
+        m_grid->addWidget(field, i % rows, 2 * (i / rows) + 1);
+    }
+    for (int column = 0; column < kMostColumns; ++column)
+        m_grid->setColumnStretch(2 * column + 1, column < columns ? 1 : 0);
 }
 
 bool AdmmControls::applies() const
@@ -90,7 +137,7 @@ QSpinBox *AdmmControls::addCount(const QString &label, const QString &toolTip, i
     box->setAccessibleName(label);
     box->setToolTip(toolTip);
     undoWhenCommitted(box);
-    m_form->addRow(label, box);
+    addRow(label, box);
     return box;
 }
 
@@ -109,7 +156,7 @@ void AdmmControls::addNumber(const QString &label, const QString &toolTip, doubl
     field->setAccessibleName(label);
     field->setToolTip(toolTip);
     undoWhenCommitted(field);
-    m_form->addRow(label, field);
+    addRow(label, field);
     m_numbers.emplace_back(field, member);
     connect(field, &QLineEdit::editingFinished, this, [this, label, field, member] {
         if (m_refreshing || !applies())
@@ -133,7 +180,7 @@ void AdmmControls::addChoice(const QString &label, const QString &toolTip, const
     box->addItems(names);
     box->setAccessibleName(label);
     box->setToolTip(toolTip);
-    m_form->addRow(label, box);
+    addRow(label, box);
     m_choices.emplace_back(box, std::move(get));
     connect(box, &QComboBox::currentIndexChanged, this, [this, label, box, set = std::move(set)](int index) {
         change(tr("%1 %2").arg(label, box->itemText(index)), [&](Settings &settings) { set(settings, index); });
@@ -196,8 +243,6 @@ void AdmmControls::refresh()
     for (QWidget *each : m_asynchronous)
         each->setEnabled(settings.parallel == admm::Parallel::Asynchronous);
     m_refreshing = false;
-    m_straggler->show(m_state->document());
-    m_sweeps->show(m_state->document());
 }
 
 } // namespace planloom::ui

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <QComboBox>
-#include <QFormLayout>
+#include <QGridLayout>
+#include <QLabel>
 #include <QLineEdit>
 #include <QScrollArea>
 #include <QSpinBox>
@@ -18,9 +19,10 @@
 namespace planloom::ui {
 
 /// The settings of a plan that trains by ADMM, the plan's field `training`: who waits for whom, penalties,
-/// sub-problems, and how many workers there are; beside them, what one slow worker costs, and when an iteration updates
-/// what. Every change is one undoable
-/// edit of the state, which simulates it; after a refused one the old figure is shown again. Empty for other plans.
+/// sub-problems, and how many workers there are, in as many columns as the height asks for. Every change is one
+/// undoable edit of the state, which simulates it; after a refused one the old figure is shown again. Empty for other
+/// plans. Owns what is shown beside it, in tabs of their own: what one slow worker costs, and when an iteration updates
+/// what.
 class AdmmControls final : public QScrollArea {
     Q_OBJECT
 
@@ -32,6 +34,9 @@ public:
     [[nodiscard]] StragglerPanel *straggler() { return m_straggler; }
     [[nodiscard]] SweepChart *sweeps() { return m_sweeps; }
 
+protected:
+    void resizeEvent(QResizeEvent *event) override;
+
 private:
     using Settings = admm::Settings;
 
@@ -40,12 +45,16 @@ private:
                    std::function<int(const Settings &)> get, std::function<void(Settings &, int)> set);
     void addCountOf(const QString &label, const QString &toolTip, int most, int Settings::*member);
     void addNumber(const QString &label, const QString &toolTip, double Settings::*member);
+    void addRow(const QString &label, QWidget *field);
+    void arrange();
     void setWorkers(int count);
     void change(const QString &what, const std::function<void(Settings &)> &how);
     void refresh();
 
     StudioState *m_state;
-    QFormLayout *m_form;
+    QGridLayout *m_grid;
+    int m_columns = 0; ///< of the grid, each with labels and fields
+    std::vector<std::pair<QLabel *, QWidget *>> m_rows;
     StragglerPanel *m_straggler;
     SweepChart *m_sweeps = nullptr;
     QSpinBox *m_workers = nullptr;

@@ -23,9 +23,10 @@ constexpr double kWheelZoom = 1.2; // per notch
 constexpr int kWheelPixels = 60;   // per notch
 constexpr int kNotch = 120;        // of QWheelEvent::angleDelta
 
-double slowest(const std::vector<double> &seconds)
+template <class Number>
+double slowest(const std::vector<Number> &seconds)
 {
-    return seconds.empty() ? 0 : *std::max_element(seconds.begin(), seconds.end());
+    return seconds.empty() ? 0 : std::optional<double>(*std::max_element(seconds.begin(), seconds.end())).value_or(0);
 }
 
 } // namespace
@@ -48,9 +49,9 @@ void LayerBars::setDocument(const DocumentPtr &document)
     endDrag();
     if (document) {
         m_figures = layerFigures(*document);
+        m_stageSeconds = secondsOfStages(*document, nullptr);
         const auto &stages = document->plan.stages;
         for (std::size_t s = 0; s < stages.size(); ++s) {
-            m_stageSeconds.push_back(stageSeconds(*document, s, stages[s].firstLayer, stages[s].lastLayer));
             m_stageDevices << beginningOf(qt(deviceText(*document->subject.cluster, stages[s].devices)));
             if (s > 0)
                 m_boundaries.push_back(stages[s].firstLayer);
@@ -60,6 +61,14 @@ void LayerBars::setDocument(const DocumentPtr &document)
     m_current = std::min(m_current, static_cast<int>(m_boundaries.size()) - 1);
     m_hover = -1;
     describeForReaders();
+    update();
+}
+
+void LayerBars::setReport(const simulate::Report *report)
+{
+    if (!m_document || !m_document->plan.admm)
+        return;
+    m_stageSeconds = secondsOfStages(*m_document, report);
     update();
 }
 
@@ -98,13 +107,20 @@ QString LayerBars::stageText(std::size_t stage) const
 {
     const plan::Stage &which = m_document->plan.stages[stage];
     const qsizetype replicas = static_cast<qsizetype>(which.devices.size());
-    return tr("Stage %1 (%2): layers %3 to %4\n%5 forward + backward of a micro-batch\n%6 on %7")
+    const QString what = m_document->plan.admm ? tr("%1 computing in an iteration of ADMM, as simulated")
+                                               : tr("%1 forward + backward of a micro-batch");
+    return tr("Stage %1 (%2): layers %3 to %4\n%5\n%6 on %7")
         .arg(stage)
         .arg(qt(which.name))
         .arg(which.firstLayer)
         .arg(which.lastLayer - 1)
-        .arg(secondsText(m_stageSeconds[stage]), replicas == 1 ? tr("1 replica") : tr("%1 replicas").arg(replicas),
+        .arg(what.arg(secondsOfStage(stage)), replicas == 1 ? tr("1 replica") : tr("%1 replicas").arg(replicas),
              m_stageDevices[static_cast<qsizetype>(stage)]);
+}
+
+QString LayerBars::secondsOfStage(std::size_t stage) const
+{
+    return m_stageSeconds[stage] ? secondsText(*m_stageSeconds[stage]) : tr("…");
 }
 
 QString LayerBars::describe(const QPoint &at) const
@@ -122,11 +138,13 @@ QString LayerBars::describe(const QPoint &at) const
         return stageText(static_cast<std::size_t>(stageAt(at.x()))) + tr("\nDouble-click to split it");
     const std::size_t layer = m_axis.layerAt(at.x());
     const LayerFigures &figures = m_figures[layer];
-    return tr("Layer %1: %2 (stage %3)\nforward + backward %4\nparameters %5\nreceived per micro-batch %6")
+    const QString pass = m_document->plan.admm ? tr("forward pass, at the beginning of an iteration of ADMM,")
+                                               : tr("forward + backward");
+    return tr("Layer %1: %2 (stage %3)\n%7 %4\nparameters %5\nreceived per micro-batch %6")
         .arg(layer)
         .arg(qt(m_document->subject.layers().layers[layer].name))
         .arg(stageAt(at.x()))
-        .arg(secondsText(figures.seconds), bytesText(figures.parameters), bytesText(figures.cut));
+        .arg(secondsText(figures.seconds), bytesText(figures.parameters), bytesText(figures.cut), pass);
 }
 
 QString LayerBars::previewText() const
@@ -136,7 +154,7 @@ QString LayerBars::previewText() const
     const auto boundary = static_cast<std::size_t>(m_drag->boundary);
     const std::vector<double> after = secondsWithBoundary(*m_document, boundary, m_drag->layer);
     const auto one = [&](std::size_t stage) {
-        return tr("stage %1: %2 → %3").arg(stage).arg(secondsText(m_stageSeconds[stage]), secondsText(after[stage]));
+        return tr("stage %1: %2 → %3").arg(stage).arg(secondsOfStage(stage), secondsText(after[stage]));
     };
     return tr("Before layer %1 (%2)\n%3\n%4\nslowest stage: %5 → %6 (%7)")
         .arg(m_drag->layer)

@@ -16,9 +16,10 @@
 
 namespace planloom::ui {
 
-/// The layers as columns (height: forward + backward time; below: parameters, and the bytes that cross in front of the
-/// layer), the stages as spans above them with boundaries between. Boundaries are dragged, or moved by the keyboard.
-/// Changes nothing itself: the view that owns it reacts to its signals. Keys: resources/docs/studio/keys.md.
+/// The layers as columns (height: forward + backward time, by ADMM forward alone; below: parameters, and the bytes that
+/// cross in front of the layer), the stages as spans above them with boundaries between. Boundaries are dragged, or
+/// moved by the keyboard. Changes nothing itself: the view that owns it reacts to its signals. Keys:
+/// resources/docs/studio/keys.md.
 class LayerBars final : public QWidget {
     Q_OBJECT
 
@@ -28,6 +29,9 @@ public:
     explicit LayerBars(QWidget *parent = nullptr);
 
     void setDocument(const DocumentPtr &document);
+    /// Where the stages' seconds are of a simulation (secondsOfStages()), they are there from this on; nullptr: not
+    /// yet.
+    void setReport(const simulate::Report *report);
     void setSelection(const Selection &selection);
     [[nodiscard]] const LayerAxis &axis() const { return m_axis; }
     [[nodiscard]] int currentBoundary() const { return m_current; } ///< -1: none
@@ -74,6 +78,7 @@ private:
     [[nodiscard]] int stageAt(double pixel) const;
     [[nodiscard]] QString describe(const QPoint &at) const;
     [[nodiscard]] QString stageText(std::size_t stage) const;
+    [[nodiscard]] QString secondsOfStage(std::size_t stage) const;
     [[nodiscard]] std::size_t legalLayer(int boundary, std::size_t layer) const;
     void setPreview(std::size_t layer);
     void endDrag();
@@ -101,7 +106,7 @@ private:
 
     DocumentPtr m_document;
     std::vector<LayerFigures> m_figures;
-    std::vector<double> m_stageSeconds;
+    std::vector<std::optional<double>> m_stageSeconds;
     QStringList m_stageDevices;            ///< the beginning of each stage's
     std::vector<std::size_t> m_boundaries; ///< the layer behind each
     LayerAxis m_axis;

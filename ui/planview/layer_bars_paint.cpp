@@ -134,13 +134,14 @@ void LayerBars::paintStage(QPainter &painter, std::size_t stage) const
     if (badge >= painter.fontMetrics().horizontalAdvance(number))
         painter.drawText(badgeBox, Qt::AlignCenter, number);
 
-    const double share =
-        m_stageSeconds[stage] / std::max(1e-30, *std::max_element(m_stageSeconds.begin(), m_stageSeconds.end()));
-    const QString longText = tr("%1  ·  %2 (%3 of the slowest)  ·  %4%5")
-                                 .arg(qt(which.name), secondsText(m_stageSeconds[stage]), percentText(share, 0),
-                                      m_stageDevices[static_cast<qsizetype>(stage)],
-                                      which.recompute != plan::Recompute::None ? tr("  ·  recompute") : QString());
-    const QString shortText = secondsText(m_stageSeconds[stage]);
+    const double slowest = std::max_element(m_stageSeconds.begin(), m_stageSeconds.end())->value_or(0);
+    const double share = m_stageSeconds[stage].value_or(0) / std::max(1e-30, slowest);
+    const QString ofSlowest = m_document->plan.admm ? QString() : tr(" (%1 of the slowest)").arg(percentText(share, 0));
+    const QString longText =
+        tr("%1  ·  %2%3  ·  %4%5")
+            .arg(qt(which.name), secondsOfStage(stage), ofSlowest, m_stageDevices[static_cast<qsizetype>(stage)],
+                 which.recompute != plan::Recompute::None ? tr("  ·  recompute") : QString());
+    const QString shortText = secondsOfStage(stage);
     const QRectF room = box.adjusted(badge + 6, 0, -6, 0);
     painter.setPen(textOn(body));
     const QFontMetrics metrics = painter.fontMetrics();
@@ -232,7 +233,7 @@ void LayerBars::paintGutter(QPainter &painter) const
     };
     painter.setPen(theme().dimText);
     label(bandArea(), tr("stages"), {});
-    label(barArea(), tr("time"), secondsText(most(m_figures, secondsOf)));
+    label(barArea(), m_document->plan.admm ? tr("forward") : tr("time"), secondsText(most(m_figures, secondsOf)));
     label(parameterArea(), tr("parameters"), {});
     label(cutArea(), tr("cut"), {});
     if (height() >= kRoomForRuler)

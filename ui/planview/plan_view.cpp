@@ -96,6 +96,8 @@ void PlanView::build()
     m_tabs->addTab(m_whyTab, tr("Why"));
     m_tabs->addTab(m_exchange, tr("Exchange"));
     m_tabs->addTab(m_admm, tr("ADMM"));
+    m_tabs->addTab(m_admm->sweeps(), tr("Sweeps"));
+    m_tabs->addTab(m_admm->straggler(), tr("Slow worker"));
     m_tabs->setCornerWidget(m_search);
     m_splitter->addWidget(m_bars);
     m_splitter->addWidget(m_tabs);
@@ -268,7 +270,8 @@ void PlanView::refresh()
 {
     const auto &document = state()->document();
     m_bars->setDocument(document);
-    m_tabs->setTabVisible(m_tabs->indexOf(m_admm), m_admm->applies());
+    for (QWidget *tab : std::initializer_list<QWidget *>{m_admm, m_admm->sweeps(), m_admm->straggler()})
+        m_tabs->setTabVisible(m_tabs->indexOf(tab), m_admm->applies());
     const auto count = document ? document->plan.annotations.size() : 0;
     setTabText(*m_tabs, 2, count == 0 ? tr("Annotations") : tr("Annotations (%1)").arg(count));
     m_annotationsSeen->ask();
@@ -279,6 +282,7 @@ void PlanView::refresh()
 void PlanView::refreshPrediction()
 {
     const auto &document = state()->document();
+    m_bars->setReport(report());
     if (!document) {
         m_summary->setText(tr("No plan. Run a planner with Plan ▸ Find a plan, or open a plan file."));
         m_estimate->clear();

@@ -156,7 +156,8 @@ double stageSeconds(const plan::Document &document, std::size_t stage, std::size
         return 0;
     const double samples = sliceSamples(document.plan, which);
     const cost::CostModel &costs = *document.subject.costs;
-    const auto shards = static_cast<double>(which.shards());
+    const bool byAdmm = document.plan.admm.has_value();
+    const auto shards = byAdmm ? 1.0 : static_cast<double>(which.shards()); // each range of steps makes all of it
     double slowest = 0;
     std::size_t asked = static_cast<std::size_t>(-1);
     for (const DeviceId device : which.devices) {
@@ -164,11 +165,51 @@ double stageSeconds(const plan::Document &document, std::size_t stage, std::size
         if (type == asked)
             continue;
         asked = type;
-        slowest =
-            std::max(slowest,
-                     (costs.forward(first, last, samples, type) + costs.backward(first, last, samples, type)).value());
+        slowest = std::max(slowest,
+                           (costs.forward(first, last, samples, type)
+                            + (byAdmm ? Seconds(0) : costs.backward(first, last, samples, type)))
+                               .value());
     }
     return slowest / shards;
+}
+
+std::vector<std::optional<double>> secondsOfStages(const plan::Document &document, const simulate::Report *report)
+{
+    const std::vector<plan::Stage> &stages = document.plan.stages;
+    std::vector<std::optional<double>> seconds(stages.size());
+    for (std::size_t s = 0; s < stages.size() && !document.plan.admm; ++s)
+        seconds[s] = stageSeconds(document, s, stages[s].firstLayer, stages[s].lastLayer);
+    if (!document.plan.admm || report == nullptr)
+        return seconds;
+    const auto busiest =
+        leadingDevices(document, *report, [](const simulate::DeviceReport &device) { return device.busyFraction; });
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+        if (busiest[s] != nullptr)
+            seconds[s] = busiest[s]->busyFraction * report->iterationSeconds;
+    }
+    return seconds;
+}
+
+std::vector<const simulate::DeviceReport *> leadingDevices(const plan::Document &document,
+                                                           const simulate::Report &report,
+                                                           double (*of)(const simulate::DeviceReport &))
+{
+    const cluster::Cluster &cluster = *document.subject.cluster;
+    std::vector<const simulate::DeviceReport *> reports(cluster.devices().size());
+    for (const simulate::DeviceReport &device : report.devices) {
+        if (const DeviceId id = cluster.find(device.id); id.valid())
+            reports[id.index()] = &device;
+    }
+    std::vector<const simulate::DeviceReport *> leading;
+    for (const plan::Stage &stage : document.plan.stages) {
+        leading.push_back(nullptr);
+        for (const DeviceId id : stage.devices) {
+            const simulate::DeviceReport *own = id.index() < reports.size() ? reports[id.index()] : nullptr;
+            if (own && (!leading.back() || of(*own) > of(*leading.back())))
+                leading.back() = own;
+        }
+    }
+    return leading;
 }
 
 std::vector<double> secondsWithBoundary(const plan::Document &document, std::size_t boundary, std::size_t layer)

@@ -50,28 +50,6 @@ double shareOf(const simulate::DeviceReport &device)
     return static_cast<double>(device.peakBytes) / std::max(static_cast<double>(device.capacityBytes), 1.0);
 }
 
-/// Per stage; nullptr: the report has none of its devices. Cost: O(devices of the report and of the stages).
-std::vector<const simulate::DeviceReport *> fullestDevices(const plan::Document &document,
-                                                           const simulate::Report &report)
-{
-    const cluster::Cluster &cluster = *document.subject.cluster;
-    std::vector<const simulate::DeviceReport *> reports(cluster.devices().size());
-    for (const simulate::DeviceReport &device : report.devices) {
-        if (const DeviceId id = cluster.find(device.id); id.valid())
-            reports[id.index()] = &device;
-    }
-    std::vector<const simulate::DeviceReport *> fullest;
-    for (const plan::Stage &stage : document.plan.stages) {
-        fullest.push_back(nullptr);
-        for (const DeviceId id : stage.devices) {
-            const simulate::DeviceReport *own = id.index() < reports.size() ? reports[id.index()] : nullptr;
-            if (own && (!fullest.back() || shareOf(*own) > shareOf(*fullest.back())))
-                fullest.back() = own;
-        }
-    }
-    return fullest;
-}
-
 /// Of the fullest device; nullptr: not simulated.
 Cell memoryCell(const simulate::DeviceReport *fullest)
 {
@@ -82,6 +60,19 @@ Cell memoryCell(const simulate::DeviceReport *fullest)
     cell.bar = shareOf(*fullest);
     cell.warn = fullest->peakBytes > fullest->capacityBytes;
     cell.toolTip = QObject::tr("Peak of %1: %2 of its memory").arg(qt(fullest->id), percentText(shareOf(*fullest)));
+    return cell;
+}
+
+/// @p seconds: as secondsOfStages() has them.
+Cell timeCell(const plan::Plan &plan, std::optional<double> seconds)
+{
+    Cell cell{seconds ? secondsText(*seconds) : QObject::tr("…"), seconds};
+    cell.toolTip = !plan.admm
+        ? QObject::tr(
+            "Forward + backward of one replica's slice of a micro-batch; the bar compares with the slowest stage")
+        : plan.admm->parallel == admm::Parallel::Asynchronous
+        ? QObject::tr("What the busiest worker computes for a version of the parameters, as simulated")
+        : QObject::tr("What the slowest worker computes in an iteration of ADMM, as simulated");
     return cell;
 }
 
@@ -155,12 +146,10 @@ TableData stageTable(const plan::Document &document, const simulate::Report *rep
                     {}};
     const plan::Plan &plan = document.plan;
     const std::vector<int> depths = plan::warmupDepths(plan);
-    std::vector<double> seconds;
-    for (std::size_t s = 0; s < plan.stages.size(); ++s)
-        seconds.push_back(stageSeconds(document, s, plan.stages[s].firstLayer, plan.stages[s].lastLayer));
-    const double slowest = seconds.empty() ? 0 : *std::max_element(seconds.begin(), seconds.end());
-    const auto fullest =
-        report ? fullestDevices(document, *report) : std::vector<const simulate::DeviceReport *>(plan.stages.size());
+    const std::vector<std::optional<double>> seconds = secondsOfStages(document, report);
+    const double slowest = seconds.empty() ? 0 : std::max_element(seconds.begin(), seconds.end())->value_or(0);
+    const auto fullest = report ? leadingDevices(document, *report, shareOf)
+                                : std::vector<const simulate::DeviceReport *>(plan.stages.size());
     for (std::size_t s = 0; s < plan.stages.size(); ++s) {
         const plan::Stage &stage = plan.stages[s];
         const auto replicas = static_cast<double>(stage.devices.size());
@@ -172,10 +161,8 @@ TableData stageTable(const plan::Document &document, const simulate::Report *rep
         recompute.check = stage.recompute != plan::Recompute::None;
         recompute.toolTip =
             QObject::tr("Keep only the stage's inputs and run forward again before backward: less memory, more time");
-        Cell time{secondsText(seconds[s]), seconds[s]};
-        time.bar = slowest > 0 ? seconds[s] / slowest : 0;
-        time.toolTip = QObject::tr(
-            "Forward + backward of one replica's slice of a micro-batch; the bar compares with the slowest stage");
+        Cell time = timeCell(plan, seconds[s]);
+        time.bar = slowest > 0 ? seconds[s].value_or(0) / slowest : 0;
         Cell layers = typed(QObject::tr("%1 – %2").arg(stage.firstLayer).arg(stage.lastLayer - 1),
                             static_cast<double>(stage.firstLayer),
                             QObject::tr("First and last layer; the neighbouring stages are adjusted"));

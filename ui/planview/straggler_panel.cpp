@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kTenths = 10; ///< of a factor, a step of the slider
 constexpr int kMostTimes = 8;
-constexpr int kLeastChart = 150; // pixels: axes, legend and lines that can be told apart
+constexpr int kLeastChart = 110; // pixels: axes, legend and lines that can be told apart
 constexpr std::array kForms{admm::Parallel::Synchronous, admm::Parallel::Asynchronous};
 
 QString rateText(const Result<double> &samples)
@@ -32,52 +32,62 @@ QString rateText(const Result<double> &samples)
 
 } // namespace
 
-/// Samples a second by factor, for each form of waiting.
+/// Samples a second, for each form of waiting.
 struct StragglerPanel::Answer {
     double factor = 1;
     std::array<Result<double>, kForms.size()> samples{0.0, 0.0};
-    std::array<QList<QPointF>, kForms.size()> curves; ///< as far as there is no error
+};
+
+/// Samples a second by factor, for each form of waiting, as far as there is no error.
+struct StragglerPanel::Curves {
+    std::array<QList<QPointF>, kForms.size()> points;
 };
 
 /// What is simulated of one document. Used by one job at a time, and kept from one to the next.
 class StragglerPanel::Simulations {
 public:
-    explicit Simulations(std::shared_ptr<const plan::Document> document) : m_document(std::move(document)) {}
-
-    /// If @p progress is stopped, curves may be missing.
-    Answer answer(int worker, double factor, Progress &progress)
+    explicit Simulations(std::shared_ptr<const plan::Document> document)
+        : m_document(std::move(document)),
+          m_straggler(m_document->plan, m_document->subject)
     {
-        if (!m_straggler)
-            m_straggler.emplace(m_document->plan, m_document->subject);
+    }
+
+    /// Nothing if @p progress is stopped.
+    std::optional<Answer> answer(int worker, double factor, const Progress &progress)
+    {
         Answer answer;
         answer.factor = factor;
-        for (std::size_t form = 0; form < kForms.size(); ++form)
-            answer.samples[form] = m_straggler->samplesPerSecond(kForms[form], worker, factor);
-        const auto drawn = m_curves.find(worker);
-        answer.curves = drawn != m_curves.end() ? drawn->second : curves(worker, progress);
+        for (std::size_t form = 0; form < kForms.size(); ++form) {
+            if (progress.stopped())
+                return std::nullopt;
+            answer.samples[form] = m_straggler.samplesPerSecond(kForms[form], worker, factor);
+        }
         return answer;
     }
 
-private:
-    decltype(Answer::curves) curves(int worker, Progress &progress)
+    /// Nothing if @p progress is stopped.
+    std::optional<Curves> curves(int worker, const Progress &progress)
     {
-        decltype(Answer::curves) all;
+        if (const auto drawn = m_curves.find(worker); drawn != m_curves.end())
+            return drawn->second;
+        Curves all;
         for (std::size_t form = 0; form < kForms.size(); ++form) {
             for (int half = 2; half <= 2 * kMostTimes; ++half) {
                 if (progress.stopped())
-                    return {};
-                const auto samples = m_straggler->samplesPerSecond(kForms[form], worker, half / 2.0);
+                    return std::nullopt;
+                const auto samples = m_straggler.samplesPerSecond(kForms[form], worker, half / 2.0);
                 if (!samples)
                     break; // its error is in the text
-                all[form] << QPointF(half / 2.0, *samples);
+                all.points[form] << QPointF(half / 2.0, *samples);
             }
         }
         return m_curves[worker] = all;
     }
 
+private:
     std::shared_ptr<const plan::Document> m_document;
-    std::optional<simulate::Straggler> m_straggler;
-    std::map<int, decltype(Answer::curves)> m_curves; ///< by worker
+    simulate::Straggler m_straggler;
+    std::map<int, Curves> m_curves; ///< by worker
 };
 
 StragglerPanel::StragglerPanel(QWidget *parent)
@@ -98,13 +108,14 @@ StragglerPanel::StragglerPanel(QWidget *parent)
     m_synchronous = m_chart->addLine(tr("for each other"), 0);
     m_asynchronous = m_chart->addLine(tr("for a server"), 1);
     m_now = m_chart->addLine(tr("now"), 5);
-    auto *top = new QHBoxLayout;
-    top->addWidget(m_workers);
-    top->addWidget(m_slider, 1);
-    auto *layout = new QVBoxLayout(this);
-    layout->addLayout(top);
-    layout->addWidget(m_text);
-    layout->addWidget(m_chart, 1);
+    auto *left = new QVBoxLayout;
+    left->addWidget(m_workers);
+    left->addWidget(m_slider);
+    left->addWidget(m_text, 1, Qt::AlignTop);
+    auto *layout = new QHBoxLayout(this);
+    layout->setContentsMargins(8, 6, 8, 6);
+    layout->addLayout(left, 1);
+    layout->addWidget(m_chart, 2);
     applyColors();
     connect(m_slider, &QSlider::valueChanged, this, &StragglerPanel::ask);
     connect(m_workers, &QComboBox::currentIndexChanged, this, &StragglerPanel::ask);
@@ -134,31 +145,53 @@ void StragglerPanel::ask()
         return;
     m_job.ask([this, simulations = m_simulations, worker = m_workers->currentIndex(),
                factor = factor()](Progress &progress) -> Job::Completion {
-        return [this, answer = simulations->answer(worker, factor, progress)] { take(answer); };
+        const auto answer = simulations->answer(worker, factor, progress);
+        if (!answer)
+            return {};
+        return [this, simulations, worker, answer = *answer] {
+            take(answer);
+            askCurves(simulations, worker);
+        };
     });
     m_now->replace(QList<QPointF>{{factor(), 0}, {factor(), m_chart->y()->max()}});
+    m_text->setEnabled(false);
     setPale(true);
+}
+
+/// Behind the figures in words, which are there long before.
+void StragglerPanel::askCurves(const std::shared_ptr<Simulations> &simulations, int worker)
+{
+    m_job.ask([this, simulations, worker](Progress &progress) -> Job::Completion {
+        const auto curves = simulations->curves(worker, progress);
+        if (!curves)
+            return {};
+        return [this, curves = *curves] { draw(curves); };
+    });
+}
+
+void StragglerPanel::draw(const Curves &curves)
+{
+    double most = 0;
+    for (const QList<QPointF> &curve : curves.points)
+        for (const QPointF &point : curve)
+            most = std::max(most, point.y());
+    m_synchronous->replace(curves.points[0]);
+    m_asynchronous->replace(curves.points[1]);
+    m_chart->setRanges(kMostTimes, most > 0 ? most * 1.05 : 1);
+    m_now->replace(QList<QPointF>{{factor(), 0}, {factor(), m_chart->y()->max()}});
+    setPale(false);
 }
 
 void StragglerPanel::take(const Answer &answer)
 {
-    double most = 0;
-    for (const QList<QPointF> &curve : answer.curves)
-        for (const QPointF &point : curve)
-            most = std::max(most, point.y());
-    m_synchronous->replace(answer.curves[0]);
-    m_asynchronous->replace(answer.curves[1]);
-    m_chart->setRanges(kMostTimes, most > 0 ? most * 1.05 : 1);
     m_text->setText(tr("%1 times as slow. SP: %2. %3: %4")
                         .arg(answer.factor, 0, 'f', 1)
                         .arg(rateText(answer.samples[0]), m_server, rateText(answer.samples[1])));
-    m_now->replace(QList<QPointF>{{answer.factor, 0}, {answer.factor, m_chart->y()->max()}});
-    setPale(false);
+    m_text->setEnabled(true);
 }
 
 void StragglerPanel::setPale(bool pale)
 {
-    m_text->setEnabled(!pale);
     for (QLineSeries *line : {m_synchronous, m_asynchronous})
         line->setOpacity(pale ? 0.4 : 1);
 }

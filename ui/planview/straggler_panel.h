@@ -17,7 +17,8 @@ class QLineSeries;
 namespace planloom::ui {
 
 /// What one slow worker of a plan that trains by ADMM costs: a slider slows it down, and both forms of waiting are
-/// simulated beside the UI thread; until then the answer before is shown pale. The plan stays as it is. Knows no state.
+/// simulated beside the UI thread, first as the slider stands, in words, then the curves over its range; until then
+/// what was there before is shown pale. The plan stays as it is. Knows no state.
 class StragglerPanel final : public QWidget {
     Q_OBJECT
 
@@ -37,9 +38,12 @@ protected:
 
 private:
     struct Answer;
+    struct Curves;
     class Simulations;
     void ask();
+    void askCurves(const std::shared_ptr<Simulations> &simulations, int worker);
     void take(const Answer &answer);
+    void draw(const Curves &curves);
     void setPale(bool pale);
     void applyColors();
     [[nodiscard]] double factor() const;

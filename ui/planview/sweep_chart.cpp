@@ -74,8 +74,8 @@ SweepChart::SweepChart(QWidget *parent) : QWidget(parent), m_job(tr("Sweeps of a
 
 void SweepChart::show(std::shared_ptr<const plan::Document> document)
 {
-    m_job.ask([this, document = std::move(document)](Progress &) -> Job::Completion {
-        return [this, sweeps = simulate::sweepsOf(document->plan, document->subject)] { take(sweeps); };
+    m_job.ask([this, document = std::move(document)](Progress &progress) -> Job::Completion {
+        return [this, sweeps = simulate::sweepsOf(document->plan, document->subject, progress)] { take(sweeps); };
     });
     update();
 }

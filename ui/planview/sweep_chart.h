@@ -27,7 +27,7 @@ public:
     [[nodiscard]] QRectF rectOf(const simulate::Sweeps::Update &update) const;
     /// "h3, backward sweep: 0.17 ms from 2.31 ms"; empty where nothing is updated.
     [[nodiscard]] QString describe(const QPointF &pixel) const;
-    [[nodiscard]] QSize minimumSizeHint() const override { return {180, 150}; }
+    [[nodiscard]] QSize minimumSizeHint() const override { return {180, 110}; }
 
 protected:
     void paintEvent(QPaintEvent *event) override;
