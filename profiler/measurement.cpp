@@ -29,6 +29,49 @@ double sumOfMedians(const RankTimes::BySamples &pass, std::size_t steps)
     return sum;
 }
 
+/// All ranks of a core, one after the other.
+struct Core {
+    double expected = 0;
+    std::vector<std::vector<double>> steps; ///< [step][segment]
+    std::vector<double> parts;              ///< of each segment in a step, by medians; all together 1
+
+    void add(const std::vector<std::vector<double>> &rank, double seconds, std::size_t segments)
+    {
+        expected += seconds;
+        steps.resize(steps.empty() ? rank.size() : std::min(steps.size(), rank.size()));
+        for (std::size_t i = 0; i < steps.size(); ++i) {
+            steps[i].resize(segments, 0);
+            for (std::size_t k = 0; k < rank[i].size(); ++k)
+                steps[i][std::min(k, segments - 1)] += rank[i][k];
+        }
+    }
+    void findParts(std::size_t segments)
+    {
+        for (std::size_t k = 0; k < segments; ++k) {
+            std::vector<double> seconds;
+            for (const std::vector<double> &step : steps)
+                seconds.push_back(step[k]);
+            parts.push_back(median(std::move(seconds)));
+        }
+        const double all = std::accumulate(parts.begin(), parts.end(), 0.0);
+        for (double &part : parts)
+            part = all > 0 ? part / all : 0;
+    }
+};
+
+/// Of a step of all ranks; 1 where they do not have equally many.
+std::size_t segmentsOf(const std::vector<RankTimes> &ranks)
+{
+    std::size_t segments = 0;
+    for (const RankTimes &rank : ranks) {
+        if (rank.steps.empty())
+            continue;
+        const std::size_t own = rank.steps.front().size();
+        segments = segments == 0 || segments == own ? own : 1;
+    }
+    return std::max<std::size_t>(segments, 1);
+}
+
 } // namespace
 
 Measurement::Measurement(const program::Program &program, std::vector<RankId> ranks, const graph::Graph &subject,
@@ -76,9 +119,13 @@ void Measurement::measure(std::size_t thread, RankThreads &all, const std::funct
         return;
     Replica &own = **replica;
     own.step(false); // runs the first-time setup of kernels, and touches the memory
+    times.steps.assign(1, std::vector<double>(own.segments()));
     if (!all.sync())
         return;
-    passes(own, times, thread == 0, stopped);
+    times.inStep = m_cores < all.ranks() && own.segments() > 1 && segmentsOf(m_times) == own.segments();
+    if (!all.sync())
+        return;
+    passes(own, times, all, thread == 0, stopped);
     times.status = own.status();
     times.body = &own.body();
     times.forward = own.forward();
@@ -91,35 +138,41 @@ void Measurement::measure(std::size_t thread, RankThreads &all, const std::funct
         return;
     std::vector<double> alone;
     for (int i = 0; i < kAlone && thread == 0; ++i)
-        alone.push_back(timed(own, false));
+        alone.push_back(timed(own, false, {}));
     times.alone = median(std::move(alone));
     all.sync();
 }
 
-void Measurement::passes(Replica &replica, RankTimes &times, bool first, const std::function<bool()> &stopped)
+void Measurement::passes(Replica &replica, RankTimes &times, RankThreads &all, bool first,
+                         const std::function<bool()> &stopped)
 {
     const auto begin = Clock::now();
     const double longEnough = m_options.seconds * static_cast<double>(std::max<std::size_t>(replica.sizes(), 1));
-    std::vector<double> rounds;
-    for (int done = 0; !m_enough || done < kFewestRepetitions; ++done) {
-        const bool often = m_options.repetitions > 0
+    const auto often = [&](int done) {
+        return m_options.repetitions > 0
             ? done >= m_options.repetitions
             : done >= kMostRepetitions || (done >= kFewestRepetitions && secondsSince(begin) > longEnough);
+    };
+    const std::function<void()> between = times.inStep ? std::function<void()>([&all] { all.sync(); }) : nullptr;
+    std::vector<double> rounds;
+    for (int done = 0;; ++done) {
         if (first && stopped())
             m_stopped = true;
-        if (m_stopped || (first && often)) {
+        if (first && (m_stopped || often(done)))
             m_enough = true;
+        if (times.inStep)
+            all.sync(); // the others see what the first has decided
+        if (m_stopped || (m_enough && (first || times.inStep || done >= kFewestRepetitions)))
             break;
-        }
-        rounds.push_back(timed(replica, true));
+        rounds.push_back(timed(replica, true, between));
     }
     times.busy = median(std::move(rounds));
 }
 
-double Measurement::timed(Replica &replica, bool record)
+double Measurement::timed(Replica &replica, bool record, const std::function<void()> &between)
 {
     const auto begin = Clock::now();
-    replica.step(record);
+    replica.step(record, between);
     return secondsSince(begin);
 }
 
@@ -132,28 +185,42 @@ double partsOf(const RankTimes &rank)
 
 double skewOf(const std::vector<RankTimes> &ranks, const std::vector<double> &expected)
 {
-    struct Core {
-        double expected = 0;
-        std::vector<double> steps; ///< of all its ranks
-    };
+    const std::size_t segments = segmentsOf(ranks);
     std::map<int, Core> cores;
     for (std::size_t r = 0; r < ranks.size(); ++r) {
-        const std::vector<double> &steps = ranks[r].steps;
-        if (!(expected[r] > 0) || steps.empty())
-            continue; // nothing comes by here
-        Core &core = cores[ranks[r].core];
-        core.expected += expected[r];
-        core.steps.resize(core.steps.empty() ? steps.size() : std::min(core.steps.size(), steps.size()), 0);
-        for (std::size_t i = 0; i < core.steps.size(); ++i)
-            core.steps[i] += steps[i];
+        if (expected[r] > 0 && !ranks[r].steps.empty()) // else nothing comes by here
+            cores[ranks[r].core].add(ranks[r].steps, expected[r], segments);
     }
-    std::vector<double> slowest; // of all cores, per step
-    for (const auto &[index, core] : cores) {
-        slowest.resize(slowest.empty() ? core.steps.size() : std::min(slowest.size(), core.steps.size()), 0);
-        for (std::size_t i = 0; i < slowest.size(); ++i)
-            slowest[i] = std::max(slowest[i], core.steps[i] / core.expected);
+    if (cores.empty())
+        return 1;
+    double expectedOfCore = 0;
+    std::size_t steps = cores.begin()->second.steps.size();
+    for (auto &[index, core] : cores) {
+        core.findParts(segments);
+        expectedOfCore += core.expected / static_cast<double>(cores.size());
+        steps = std::min(steps, core.steps.size());
     }
-    return std::max(median(std::move(slowest)), 1.0);
+    std::vector<double> slowest(steps, 0);  // each segment on the core that takes longest for it, of what is expected
+    std::vector<double> computed(steps, 0); // the same in seconds
+    for (std::size_t k = 0; k < segments; ++k) {
+        double part = 0;
+        for (const auto &[index, core] : cores)
+            part += core.parts[k] / static_cast<double>(cores.size());
+        for (std::size_t i = 0; i < steps; ++i) {
+            double latest = 0;
+            double longest = 0;
+            for (const auto &[index, core] : cores) {
+                const double own = core.parts[k] * core.expected;
+                latest = std::max(latest, own > 0 ? core.steps[i][k] / own : 0);
+                longest = std::max(longest, core.steps[i][k]);
+            }
+            slowest[i] += latest * part;
+            computed[i] += longest;
+        }
+    }
+    const auto waited = std::ranges::find_if(ranks, &RankTimes::inStep);
+    const double changes = waited != ranks.end() ? std::max(waited->busy - median(std::move(computed)), 0.0) : 0;
+    return std::max(median(std::move(slowest)) + changes / expectedOfCore, 1.0);
 }
 
 std::vector<double> medianOperators(const std::vector<RankTimes> &ranks, RankTimes::BySamples RankTimes::*pass,

@@ -21,17 +21,20 @@ struct RankTimes {
     const program::Body *body = nullptr;
     BySamples forward;
     BySamples backward;
-    std::vector<double> optimizer; ///< seconds of steps
-    std::int64_t updated = 0;      ///< parameters that each step updates
-    std::vector<double> steps;     ///< recorded seconds of each step
-    int core = 0;                  ///< that other ranks may share
-    double busy = 0;               ///< seconds of a step while all ranks are at work
-    double alone = 0;              ///< and while the others are idle; 0: not measured
+    std::vector<double> optimizer;          ///< seconds of steps
+    std::int64_t updated = 0;               ///< parameters that each step updates
+    std::vector<std::vector<double>> steps; ///< [step][segment]: Replica::steps
+    int core = 0;                           ///< that other ranks may share
+    bool inStep = false;                    ///< ranks waited for each other at the end of each segment
+    double busy = 0;                        ///< seconds of a step while all ranks are at work
+    double alone = 0;                       ///< and while the others are idle; 0: not measured
 };
 
 /// Ranks of a Program at work on threads, each on its own share of the cores, without communication: every rank does
 /// its steps again and again, until the first has done so often enough; so all share memory bandwidth as in a run.
-/// Where ranks outnumber cores, their seconds are those that they computed, as on a core of their own.
+/// Where ranks outnumber cores, their seconds are those that they computed, as on a core of their own; and if they have
+/// equally many segments, they wait for each other at the ends of these as in a run, so that each finds the caches that
+/// another rank has left.
 class Measurement {
 public:
     /// Thread i is @p ranks[i] of @p program; all are on @p device. All arguments are borrowed.
@@ -46,8 +49,8 @@ public:
 
 private:
     void measure(std::size_t thread, RankThreads &all, const std::function<bool()> &stopped);
-    void passes(Replica &replica, RankTimes &times, bool first, const std::function<bool()> &stopped);
-    static double timed(Replica &replica, bool record);
+    void passes(Replica &replica, RankTimes &times, RankThreads &all, bool first, const std::function<bool()> &stopped);
+    static double timed(Replica &replica, bool record, const std::function<void()> &between);
 
     const program::Program &m_program;
     std::vector<RankId> m_rankOf;
@@ -68,8 +71,9 @@ private:
 double partsOf(const RankTimes &rank);
 
 /// By how much the median step of @p ranks is longer than @p expected of each: parts vary, each for itself, cores are
-/// not equally fast, and ranks wait for the core that is slowest this time. 1 or more. A rank of which 0 is expected
-/// does not count.
+/// not equally fast, and at the end of each segment ranks wait for the core that was slowest this time; where they did
+/// so while they were measured, what it takes to change from one rank to another counts, too. Where ranks do not have
+/// equally many segments, a step counts as one. 1 or more. A rank of which 0 is expected does not count.
 double skewOf(const std::vector<RankTimes> &ranks, const std::vector<double> &expected);
 
 /// Median time of each operator over all ranks, which have the same body, and repetitions, scaled so that the sum is

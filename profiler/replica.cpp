@@ -16,6 +16,15 @@ namespace {
 /// Micro-batches of a step that are done: as many as fill the slots of usual pipelines.
 constexpr std::int32_t kMostMicroBatches = 4;
 
+/// For other ranks' parts of a collective inside a body.
+bool waitsForOthers(const program::Program &program, const program::Task &task)
+{
+    return std::ranges::any_of(program.dependenciesOf(task), [&](const program::Dependency &needed) {
+        const auto *boxing = program.task(needed.task).as<program::Boxing>();
+        return boxing != nullptr && boxing->team.valid() && program.team(boxing->team).ranks.size() > 1;
+    });
+}
+
 /// Spread evenly and the same each time (Knuth's multiplicative hashing).
 std::uint64_t scramble(std::uint64_t value) { return (value + 1) * 0x9e3779b97f4a7c15U >> 32; }
 
@@ -150,9 +159,13 @@ void Replica::chooseTasks(const program::Program &program, const program::Rank &
     for (const TaskId id : rank.computeOrder()) {
         const program::Task &task = program.task(id);
         if (task.body == rank.bodies.front() && task.microBatch >= 0
-            && chosen[static_cast<std::size_t>(task.microBatch)])
+            && chosen[static_cast<std::size_t>(task.microBatch)]) {
+            const bool waits = !m_tasks.empty() && waitsForOthers(program, task);
+            m_segments.push_back((m_segments.empty() ? 0 : m_segments.back()) + (waits ? 1 : 0));
             m_tasks.push_back(task);
+        }
     }
+    m_segmentSeconds.resize(m_segments.empty() ? 1 : m_segments.back() + 1);
 }
 
 std::int64_t Replica::updated() const
@@ -224,19 +237,21 @@ void Replica::noteOperators(const program::Task &task, std::int64_t begin)
     }
 }
 
-void Replica::notePass(const program::Task &task, std::int64_t nanoseconds)
+void Replica::notePass(std::size_t index, std::int64_t nanoseconds)
 {
+    const program::Task &task = m_tasks[index];
     const program::Compute &part = *task.as<program::Compute>();
     const double seconds = std::max(static_cast<double>(nanoseconds) * kNanosecond - m_waitSeconds, 0.0);
     double &passSeconds = m_passSeconds[part.pass != program::Pass::Forward ? 1 : 0];
     passSeconds += seconds;
-    m_stepSeconds += seconds;
+    m_segmentSeconds[m_segments[index]] += seconds;
     if (part.closes)
         timesOf(task).whole.push_back(std::exchange(passSeconds, 0));
 }
 
-void Replica::run(const program::Task &task, Recorded recorded)
+void Replica::run(std::size_t index, Recorded recorded)
 {
+    const program::Task &task = m_tasks[index];
     const program::Compute &run = *task.as<program::Compute>();
     const runtime::Part part{run.firstOp, run.lastOp, run.opens, run.closes};
     m_ends.clear();
@@ -259,23 +274,27 @@ void Replica::run(const program::Task &task, Recorded recorded)
     if (recorded.operators)
         noteOperators(task, begin);
     if (recorded.passes)
-        notePass(task, end - begin);
+        notePass(index, end - begin);
 }
 
-void Replica::step(bool record)
+void Replica::step(bool record, const std::function<void()> &between)
 {
     m_waitsForEach = false;
     if (!m_runsLater)
-        return oneStep({record, record});
-    oneStep({false, record});
+        return oneStep({record, record}, between);
+    oneStep({false, record}, between);
     m_waitsForEach = true;
-    oneStep({record, false});
+    oneStep({record, false}, between);
 }
 
-void Replica::oneStep(Recorded recorded)
+void Replica::oneStep(Recorded recorded, const std::function<void()> &between)
 {
-    for (std::size_t i = 0; i < m_tasks.size() && m_status; ++i)
-        run(m_tasks[i], recorded);
+    for (std::size_t i = 0; i < m_tasks.size(); ++i) {
+        if (between && i > 0 && m_segments[i] != m_segments[i - 1])
+            between();
+        if (m_status)
+            run(i, recorded);
+    }
     m_stage->runner->takeLoss();
     const std::int64_t begin = nanoseconds();
     if (const Status updated = m_stage->updater.updateAlone({m_step++, m_how.learningRate}); !updated && m_status)
@@ -285,7 +304,9 @@ void Replica::oneStep(Recorded recorded)
     if (!recorded.passes)
         return;
     m_optimizer.push_back(std::max(static_cast<double>(nanoseconds() - begin) * kNanosecond - m_waitSeconds, 0.0));
-    m_steps.push_back(std::exchange(m_stepSeconds, 0) + m_optimizer.back());
+    m_segmentSeconds.back() += m_optimizer.back();
+    m_steps.push_back(m_segmentSeconds);
+    std::ranges::fill(m_segmentSeconds, 0);
 }
 
 } // namespace planloom::profiler

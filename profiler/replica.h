@@ -6,6 +6,7 @@
 #include "profiler/profile_model.h"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -69,12 +70,16 @@ public:
                                                    Stopwatch stopwatch);
     /// A training step without its communication: the passes in the rank's own order, so that each finds caches and
     /// memory as in a run, then the optimizer. Of many micro-batches some are done. @p record adds to the times of
-    /// their sizes and of the optimizer. Two steps on a device that runs commands later.
-    void step(bool record);
+    /// their sizes and of the optimizer. Two steps on a device that runs commands later. @p between is called before
+    /// each segment but the first.
+    void step(bool record, const std::function<void()> &between = {});
+    /// Of a step; steps() says what they are.
+    [[nodiscard]] std::size_t segments() const { return m_segmentSeconds.size(); }
     /// The first error of a step: those of runtime::StageRunner::forward and of the device.
     [[nodiscard]] const Status &status() const { return m_status; }
-    /// Recorded seconds of each step, summed.
-    [[nodiscard]] const std::vector<double> &steps() const { return m_steps; }
+    /// Recorded seconds of the segments of each step: what is computed from one collective inside a body, in which
+    /// ranks wait for each other, to the next, and the optimizer with the last of them.
+    [[nodiscard]] const std::vector<std::vector<double>> &steps() const { return m_steps; }
     /// Seconds of the optimizer's steps.
     [[nodiscard]] const std::vector<double> &optimizer() const { return m_optimizer; }
     /// By samples of the slice.
@@ -101,14 +106,14 @@ private:
     };
     void chooseTasks(const program::Program &program, const program::Rank &rank);
     Status measureWaits();
-    void oneStep(Recorded recorded);
-    void run(const program::Task &task, Recorded recorded);
+    void oneStep(Recorded recorded, const std::function<void()> &between);
+    void run(std::size_t task, Recorded recorded);
     void wait();
     [[nodiscard]] std::int64_t nanoseconds() const;
     void betweenOperators() override;
     [[nodiscard]] bool seesEachOperator() const override { return m_waitsForEach; }
     void noteOperators(const program::Task &task, std::int64_t begin);
-    void notePass(const program::Task &task, std::int64_t nanoseconds);
+    void notePass(std::size_t task, std::int64_t nanoseconds);
     PassTimes &timesOf(const program::Task &task);
 
     runtime::Feed m_feed;
@@ -124,13 +129,14 @@ private:
     std::unique_ptr<device::Event> m_event; ///< for waits
     double m_waitSeconds = 0;               ///< of a wait for a queue that has nothing to do
     std::vector<program::Task> m_tasks;     ///< of a step
+    std::vector<std::size_t> m_segments;    ///< of the tasks
     std::size_t m_sizes = 0;
     Status m_status;
     std::vector<std::int64_t> m_ends; ///< of the operators of the task at hand
     double m_passSeconds[2] = {};     ///< of the forward and the backward pass at hand, so far
     std::vector<double> m_optimizer;
-    std::vector<double> m_steps;
-    double m_stepSeconds = 0; ///< of the step at hand, so far
+    std::vector<std::vector<double>> m_steps;
+    std::vector<double> m_segmentSeconds; ///< of the step at hand
     std::map<std::int64_t, PassTimes> m_forward;
     std::map<std::int64_t, PassTimes> m_backward;
     std::int64_t m_step = 0;

@@ -51,6 +51,7 @@ class TestProfileModel : public QObject {
 
 private slots:
     void stepsAreLongerThanTheirParts();
+    void ranksWaitInEachSegment();
     void coversEveryOperator_data();
     void coversEveryOperator();
     void costModelTakesIt();
@@ -207,7 +208,7 @@ void TestProfileModel::stepsAreLongerThanTheirParts()
     uneven.forward[8].whole = {1, 1, 4};
     uneven.backward[8].whole = {2, 5, 2};
     uneven.optimizer = {1, 1, 1};
-    uneven.steps = {4, 7, 7};
+    uneven.steps = {{4}, {7}, {7}};
     const auto byParts = [](const std::vector<RankTimes> &ranks) {
         std::vector<double> parts;
         for (const RankTimes &rank : ranks)
@@ -219,15 +220,37 @@ void TestProfileModel::stepsAreLongerThanTheirParts()
     late.forward[8].whole = {2, 2, 2};
     late.backward[8].whole = {4, 4, 4};
     late.optimizer = {10, 2, 2};
-    late.steps = {16, 8, 8};
+    late.steps = {{16}, {8}, {8}};
     QCOMPARE(byParts({late}), 1.0);
     QCOMPARE(byParts({uneven, late}), 15.0 / 12);
     late.core = 1;
     QCOMPARE(byParts({uneven, late}), 7.0 / 4); // 2, 7/4, 7/4
-    late.steps = {16, 16, 8};
+    late.steps = {{16}, {16}, {8}};
     QCOMPARE(byParts({uneven, late}), 2.0);
     QCOMPARE(skewOf({uneven, late}, {6, 6}), 16.0 / 6);
     QCOMPARE(byParts({RankTimes()}), 1.0); // nothing came by
+}
+
+/// Worked by hand. Two cores take 6 each, in two segments of 2 and 4; in each step one core is late in the first and
+/// the other in the second, so that both take equally long for all of it.
+void TestProfileModel::ranksWaitInEachSegment()
+{
+    RankTimes one;
+    one.steps = {{2, 4}, {3, 4}, {2, 5}, {2, 4}, {3, 4}};
+    RankTimes other = one;
+    other.core = 1;
+    other.steps = {{2, 4}, {2, 5}, {3, 4}, {2, 4}, {2, 5}};
+    QCOMPARE(skewOf({one, other}, {6, 6}), 8.0 / 6); // 6, 3 + 5, 3 + 5, 6, 3 + 5
+    one.inStep = other.inStep = true;
+    one.busy = other.busy = 8.5;
+    QCOMPARE(skewOf({one, other}, {6, 6}), 8.5 / 6); // with changes from rank to rank
+    one.inStep = other.inStep = false;
+    other.core = 0;
+    QCOMPARE(skewOf({one, other}, {6, 6}), 14.0 / 12); // one after the other: nobody waits for another core
+    other.core = 1;
+    for (std::vector<double> &step : other.steps)
+        step = {step[0] + step[1]};
+    QCOMPARE(skewOf({one, other}, {6, 6}), 7.0 / 6); // not cut alike: whole steps
 }
 
 void TestProfileModel::stops()
