@@ -20,7 +20,7 @@ std::chrono::nanoseconds restOf(std::int64_t idle);
 class Rest {
 public:
     /// @p comm is borrowed. @p spins: nanoseconds without progress in which it only gives way to others, so that what
-    /// comes soon is taken without a sleep.
+    /// comes soon is taken without a sleep; they end when another one has used the core, which then has need of it.
     explicit Rest(comm::Communicator &comm, std::int64_t spins = 0) : m_comm(comm), m_spins(spins) {}
     /// Nothing has moved for @p idle nanoseconds. Returns at once where one more look is needed before a sleep.
     void idle(std::int64_t idle);
@@ -31,6 +31,7 @@ private:
     comm::Communicator &m_comm;
     std::int64_t m_spins;
     bool m_listens = false;
+    bool m_crowded = false; ///< others have computed meanwhile
 };
 
 /// Lets the calling thread's sleeps end when they are over, and not up to 50 microseconds later.

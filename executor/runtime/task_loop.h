@@ -71,7 +71,7 @@ public:
 
 private:
     using Unit = dispatch::Dispatcher::Unit;
-    static constexpr std::int64_t kSpins = 20'000; ///< nanoseconds; what ranks that wait for each other take to answer
+    static constexpr std::int64_t kSpins = 1'000'000; ///< nanoseconds; what ranks that wait for each other take to answer
 
     /// Progress of a task, beside the Program.
     struct Progress {
