@@ -71,7 +71,8 @@ public:
 
 private:
     using Unit = dispatch::Dispatcher::Unit;
-    static constexpr std::int64_t kSpins = 1'000'000; ///< nanoseconds; what ranks that wait for each other take to answer
+    /// Nanoseconds. A core that sleeps takes longer to wake than most ranks take to answer.
+    static constexpr std::int64_t kSpins = 1'000'000;
 
     /// Progress of a task, beside the Program.
     struct Progress {
