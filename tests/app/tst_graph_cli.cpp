@@ -365,6 +365,10 @@ nodes:
             QVERIFY2(trained.status == 0, trained.err.constData());
             const QByteArray losses = lossesOf(trained.out);
             QCOMPARE(losses.count('\n'), 12);
+            const auto lines = trained.out.trimmed().split('\n');
+            const QJsonObject summary = objectOf(lines[lines.size() - 2])["summary"].toObject();
+            QCOMPARE(summary["peak_bytes_measured"].toArray().size(), 2); // trainers: other processes have no arena
+            QCOMPARE(summary["peak_bytes_measured"], summary["peak_bytes_predicted"]);
             if (first.isEmpty())
                 first = losses;
             QCOMPARE(losses, first);

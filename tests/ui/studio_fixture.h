@@ -9,6 +9,7 @@
 #include <QTest>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 
 namespace planloom::ui::testing {
@@ -60,6 +61,7 @@ struct FakeRun {
     std::atomic<bool> hold{false}; ///< stays before its first step until released or stopped
     bool kernels = false;          ///< its trace has rows for kernels
     std::atomic<double> lookedCloser{0};
+    std::function<void(run::Summary &)> change; ///< of what it says at its end
 };
 
 /// An agent client that plays a plan's own simulation back as if it had been measured, each task half as long again.
@@ -101,6 +103,8 @@ public:
         summary.iterationSecondsMedian = 1.5 * simulation->report.iterationSeconds;
         for (const auto &device : simulation->report.devices)
             summary.peakBytesMeasured.push_back(device.peakBytes);
+        if (m_run.change)
+            m_run.change(summary);
         events.onSummary(summary);
         return {};
     }

@@ -852,6 +852,21 @@ void TestMainWindow::runViewComparesPredictedAndMeasured()
     QTRY_VERIFY2(view->table()->tableModel()->row(0)[3].text.contains(QStringLiteral("▼ 33.3 %")),
                  qPrintable(view->table()->tableModel()->row(0)[3].text));
     QCOMPARE(view->table()->tableModel()->row(2)[3].text, QStringLiteral("exact"));
+
+    // Steps by gradients behind iterations of ADMM: with seconds of their own, and their own peaks in a resumed run.
+    m_run.change = [](run::Summary &summary) {
+        summary.thenFrom = 3;
+        summary.thenSecondsMedian = summary.thenSecondsPredicted = 0.25;
+        for (std::int64_t &peak : summary.peakBytesMeasured)
+            summary.peakBytesPredicted.push_back(peak /= 2);
+    };
+    QVERIFY(m_state->startRun(request));
+    QTRY_COMPARE_WITH_TIMEOUT(m_state->run().phase, RunData::Phase::Finished, 20'000);
+    QTRY_COMPARE(view->table()->tableModel()->rowCount(), 3 + 4);
+    QVERIFY(view->table()->tableModel()->row(1)[0].text.contains(QStringLiteral("from step 3 on")));
+    QCOMPARE(view->table()->tableModel()->row(1)[2].text, QStringLiteral("250 ms"));
+    QCOMPARE(view->table()->tableModel()->row(3)[3].text, QStringLiteral("exact"));
+    m_run.change = nullptr;
 }
 
 void TestMainWindow::helpHasPages()

@@ -32,6 +32,7 @@ public:
     [[nodiscard]] QLabel *textLabel() { return m_text; }
     [[nodiscard]] QLineSeries *synchronous() { return m_synchronous; }
     [[nodiscard]] QLineSeries *asynchronous() { return m_asynchronous; }
+    [[nodiscard]] QSize minimumSizeHint() const override { return {180, 110}; } // of hidden tabs, too
 
 protected:
     void changeEvent(QEvent *event) override;

@@ -223,21 +223,31 @@ void RunView::refreshTable()
                               {secondsText(predicted->iterationSeconds), predicted->iterationSeconds},
                               {known ? secondsText(measured) : QStringLiteral("–"), measured},
                               timeError(predicted->iterationSeconds, measured)});
+        if (run.summary && run.summary->thenFrom > 0) {
+            const double later = run.summary->thenSecondsMedian;
+            const double expected = run.summary->thenSecondsPredicted;
+            table.rows.push_back({{tr("By gradients, from step %1 on").arg(run.summary->thenFrom), {}},
+                                  {secondsText(expected), expected},
+                                  {secondsText(later), later},
+                                  timeError(expected, later)});
+        }
         const double speed = known ? predicted->samplesPerIteration() / measured : 0;
         table.rows.push_back({{tr("Samples per second"), {}},
                               {QString::number(predicted->samplesPerSecond, 'f', 1), predicted->samplesPerSecond},
                               {known ? QString::number(speed, 'f', 1) : QStringLiteral("–"), speed},
                               timeError(predicted->samplesPerSecond, speed)});
         for (std::size_t k = 0; k < predicted->devices.size(); ++k) {
-            const auto expected = static_cast<double>(predicted->devices[k].peakBytes);
             const bool has = run.summary && k < run.summary->peakBytesMeasured.size();
             const std::int64_t peak = has ? run.summary->peakBytesMeasured[k] : 0;
-            table.rows.push_back({{tr("Peak memory of %1").arg(qt(predicted->devices[k].id)), {}},
-                                  {bytesText(predicted->devices[k].peakBytes), expected},
-                                  {has ? bytesText(peak) : QStringLiteral("–"), static_cast<double>(peak)},
-                                  has && peak == predicted->devices[k].peakBytes
-                                      ? Cell{tr("exact"), 0.0}
-                                      : errorCell(expected, static_cast<double>(peak))});
+            // What the newest workers made may be a part of the plan: the steps behind its iterations by ADMM.
+            const bool own = has && k < run.summary->peakBytesPredicted.size();
+            const std::int64_t bytes = own ? run.summary->peakBytesPredicted[k] : predicted->devices[k].peakBytes;
+            const auto expected = static_cast<double>(bytes);
+            table.rows.push_back(
+                {{tr("Peak memory of %1").arg(qt(predicted->devices[k].id)), {}},
+                 {bytesText(bytes), expected},
+                 {has ? bytesText(peak) : QStringLiteral("–"), static_cast<double>(peak)},
+                 has && peak == bytes ? Cell{tr("exact"), 0.0} : errorCell(expected, static_cast<double>(peak))});
         }
     }
     m_table->set(std::move(table));
