@@ -246,7 +246,7 @@ void TestProfileModel::ranksWaitInEachSegment()
     QCOMPARE(skewOf({one, other}, {6, 6}), 8.5 / 6); // with changes from rank to rank
     one.inStep = other.inStep = false;
     other.core = 0;
-    QCOMPARE(skewOf({one, other}, {6, 6}), 14.0 / 12); // one after the other: nobody waits for another core
+    QCOMPARE(skewOf({one, other}, {6, 6}), 14.0 / 12); // one after the other: neither waits for the core
     other.core = 1;
     for (std::vector<double> &step : other.steps)
         step = {step[0] + step[1]};
