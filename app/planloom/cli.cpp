@@ -149,12 +149,13 @@ void addTrainingSettings(CLI::App *verb, PlanOptions &options)
                      "ZeRO stage: 1 shards optimizer state, 2 also gradients, 3 also parameters")
         ->check(CLI::Range(0, 3))
         ->capture_default_str();
-    verb->add_option("--exchange", options.exchange,
-                     "How replicas combine what they learn: all-reduce; dasgd with local_steps=N, delay=N or auto, "
-                     "local_weight=X, merge=corrected or convex, warmup_steps=N; embrace with scheduling=fifo, "
-                     "horizontal or 2d, tables=PARAMETER[:STRATEGY[:split]][+...], where STRATEGY is all-to-all, "
-                     "all-gather or all-reduce (tables left out: all, in the way that simulates fastest), and "
-                     "dense=dasgd with its settings for all other parameters")
+    verb->add_option(
+            "--exchange", options.exchange,
+            "How replicas combine what they learn: all-reduce; dasgd with local_steps=N, delay=N or auto, "
+            "local_weight=X, merge=corrected or convex, warmup_steps=N, inside=replica or machine; embrace "
+            "with scheduling=fifo, horizontal or 2d, tables=PARAMETER[:STRATEGY[:split]][+...], where STRATEGY "
+            "is all-to-all, all-gather, parameter-server or all-reduce (tables left out: all, in the way that "
+            "simulates fastest), and dense=dasgd with its settings for all other parameters")
         ->check([](const std::string &text) {
             return text.empty() ? std::string("it is empty; give all-reduce, dasgd or embrace, or leave the option out")
                                 : std::string();

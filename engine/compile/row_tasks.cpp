@@ -130,14 +130,17 @@ Seconds RowTimes::work(const RowWork &work) const
         + ofPieces(added + 2 * (1 + m_states) * updated);
 }
 
-/// As long as the port of the member takes whose rows are looked up most.
 Seconds RowTimes::exchange(bool gradients, RowPart part) const
 {
     double largest = 0;
-    for (const MemberRows &held : m_rows)
-        largest = std::max(largest, (gradients ? held.rows(part) : held.unique) * static_cast<double>(held.width));
-    return m_times.collective(cost::Collective::AllToAll, m_table.team,
-                              whole(kFloat * largest) * std::ssize(m_table.members));
+    double sum = 0;
+    for (const MemberRows &held : m_rows) {
+        const double numbers = (gradients ? held.rows(part) : held.unique) * static_cast<double>(held.width);
+        largest = std::max(largest, numbers);
+        sum += numbers;
+    }
+    return m_times.allToAll(m_table.team, whole(kFloat * largest),
+                            whole(kFloat * sum / static_cast<double>(m_rows.size())));
 }
 
 std::int64_t RowTimes::sentBytes(bool gradients, RowPart part) const

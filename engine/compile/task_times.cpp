@@ -122,6 +122,15 @@ Seconds TaskTimes::collective(const CommunicatingOp &op, TeamId team, std::int64
     return longest;
 }
 
+Seconds TaskTimes::allToAll(TeamId team, std::int64_t largest, std::int64_t mean)
+{
+    const auto [entry, isNew] = m_unequal.try_emplace(std::make_tuple(m_in.teams.shape(team), largest, mean));
+    if (isNew)
+        entry->second = m_costs.unequalAllToAll(m_in.teams.team(team).devices, static_cast<double>(largest),
+                                                static_cast<double>(mean));
+    return entry->second;
+}
+
 Seconds TaskTimes::exchange(StageId stage, cost::Collective kind, TeamId team, std::int64_t whole)
 {
     const auto [entry, isNew] = m_exchanges.try_emplace(std::make_tuple(stage, kind, team, whole));

@@ -52,7 +52,10 @@ public:
     Seconds collective(cost::Collective kind, TeamId team, std::int64_t whole);
     /// The same of a communicating operator.
     Seconds collective(const CommunicatingOp &op, TeamId team, std::int64_t whole);
-    /// The same after the last micro-batch, when all groups of replicas of a tensor-parallel stage exchange at once.
+    /// An all-to-all with unequal pieces: CostModel::unequalAllToAll.
+    Seconds allToAll(TeamId team, std::int64_t largest, std::int64_t mean);
+    /// A collective after the last micro-batch, when all groups of replicas of a tensor-parallel stage exchange at
+    /// once.
     Seconds exchange(StageId stage, cost::Collective kind, TeamId team, std::int64_t whole);
     /// @p bytes of numbers summed up over all ranks of the plan.
     Seconds agreement(std::int64_t bytes);
@@ -100,6 +103,8 @@ private:
         m_crossings; ///< by shape, devices before the cut, bytes and pass
     std::map<std::tuple<cost::Collective, std::int32_t, std::int64_t>, Seconds>
         m_collectives; ///< by kind, shape of the team and bytes
+    std::map<std::tuple<std::int32_t, std::int64_t, std::int64_t>, Seconds>
+        m_unequal; ///< by shape of the team, bytes of the largest piece and of one on average
     std::map<std::tuple<StageId, cost::Collective, TeamId, std::int64_t>, Seconds>
         m_exchanges; ///< by stage, kind, team and bytes
     std::map<std::pair<StageId, TeamId>, std::vector<std::vector<DeviceId>>> m_replicaGroups; ///< by stage and team

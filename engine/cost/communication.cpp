@@ -125,6 +125,16 @@ Seconds CostModel::collective(Collective kind, std::span<const DeviceId> devices
     return allReduce(devices, comparableAllReduce(kind, bytes, static_cast<double>(devices.size()))) * 0.5;
 }
 
+Seconds CostModel::unequalAllToAll(std::span<const DeviceId> devices, double largest, double mean) const
+{
+    const Seconds most = collective(Collective::AllToAll, devices, largest);
+    const auto *message = devices.size() > 1 ? curve(kMessageCurve, devices) : nullptr;
+    if (message == nullptr || !(mean < largest))
+        return most;
+    const Seconds port(onCurve(*message, largest * static_cast<double>(devices.size() - 1)));
+    return std::min(most, std::max(port, collective(Collective::AllToAll, devices, mean)));
+}
+
 Seconds CostModel::collectiveAtOnce(Collective kind, std::span<const std::vector<DeviceId>> groups, double bytes) const
 {
     const bool alone = groups.size() < 2 || m_cluster->commModel() == cluster::CommModel::TwoLevel;

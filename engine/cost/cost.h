@@ -106,6 +106,10 @@ public:
     /// Any collective; @p bytes as collectives.h counts them (of an all-gather: one member's part). From the profile's
     /// curves within a node, elsewhere a share of the all-reduce that moves as much.
     [[nodiscard]] Seconds collective(Collective kind, std::span<const DeviceId> devices, double bytes) const;
+    /// An all-to-all with pieces of @p mean bytes on average, where the busiest member sends to all others, or gets
+    /// from them, pieces of @p largest. By the profile's curves as long as that member's port takes, or as all pieces
+    /// take together; elsewhere as if all pieces were the largest.
+    [[nodiscard]] Seconds unequalAllToAll(std::span<const DeviceId> devices, double largest, double mean) const;
     /// The same in several groups at once, such as the data-parallel groups of a tensor-parallel stage: they share
     /// links, a machine's only port for one. The slowest counts.
     [[nodiscard]] Seconds collectiveAtOnce(Collective kind, std::span<const std::vector<DeviceId>> groups,

@@ -2,6 +2,7 @@
 #include "executor/runtime/task_loop.h"
 
 #include "engine/simulate/clock.h"
+#include "executor/device/meanwhile.h"
 #include "executor/runtime/parameter_server.h"
 
 #include <sched.h>
@@ -82,6 +83,7 @@ void TaskLoop::start(Unit unit)
     const program::Task &started = task(unit);
     const MarkScope marked(m_parts.marks, markOf(unit));
     if (started.lane == program::Lane::Compute) {
+        const device::Meanwhile meanwhile([this] { betweenOperators(); });
         if (Status status = m_compute.run(started, stepOf(unit), *this); !status && m_status)
             m_status = std::move(status);
         m_parts.queue(started.lane).record(*progress.ended);

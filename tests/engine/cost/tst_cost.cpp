@@ -363,6 +363,28 @@ private slots:
                        bare.allReduce(range(0, 4), 4e9).value() / 2);
     }
 
+    /// Pieces that are not equal take no longer than if all were the largest, and as long as the busiest port or all of
+    /// them together.
+    void unequalPieces()
+    {
+        Profile profile;
+        profile.curves["all-to-all/4"] = {{1000, Seconds(10)}, {2000, Seconds(20)}};
+        profile.curves["message"] = {{1000, Seconds(2)}, {9000, Seconds(18)}};
+        const auto cluster = shared(cluster::regular(oneSwitch(2, 4)));
+        profile.deviceType = cluster->types()[0].name;
+        const CostModel costs(chain(), cluster, std::make_shared<const Profile>(profile));
+        compareSeconds(costs.unequalAllToAll(range(0, 4), 2000, 2000), 20);
+        compareSeconds(costs.unequalAllToAll(range(0, 4), 2000, 1900), 19); // all together
+        compareSeconds(costs.unequalAllToAll(range(0, 4), 2000, 1100), 12); // 6000 bytes through one port
+        profile.curves["message"] = {{1000, Seconds(9)}};
+        const CostModel slow(chain(), cluster, std::make_shared<const Profile>(profile));
+        compareSeconds(slow.unequalAllToAll(range(0, 4), 2000, 1100), 20);
+        const CostModel bare(chain(), cluster);
+        compareSeconds(bare.unequalAllToAll(range(0, 4), 2000, 1100),
+                       bare.collective(cost::Collective::AllToAll, range(0, 4), 2000).value());
+        compareSeconds(costs.unequalAllToAll(range(0, 1), 2000, 1100), 0);
+    }
+
     void profileJsonRoundTrip()
     {
         Profile profile = profileFor("V100");

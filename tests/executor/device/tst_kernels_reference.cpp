@@ -2,6 +2,7 @@
 #include "executor/device/operator_cases.h"
 
 #include "engine/graph/operators/operators.h"
+#include "executor/device/meanwhile.h"
 
 #include <QtTest/QTest>
 
@@ -130,6 +131,28 @@ private slots:
         for (const std::string &type : device::kernelTypes()) // tst_sharded_graph and tst_fuse run what rewrites make
             QVERIFY2(covered.contains(type) || graph::OpType(type).traits().origin != graph::Origin::Model,
                      type.c_str());
+    }
+
+    /// A thread's messages move on between the steps of a recurrent layer.
+    void recurrentLayersTakeTurns()
+    {
+        int outer = 0, turns = 0, layers = 0;
+        const device::Meanwhile first([&] { ++outer; });
+        for (const Case &c : recurrentCases()) {
+            auto graph = single(c);
+            QVERIFY2(graph.ok(), c.name);
+            Machine machine(*graph);
+            for (std::size_t i = 0; i < c.inputs.size(); ++i)
+                if (c.inputs[i].present)
+                    machine.set(graph->find("x" + std::to_string(i)), valuesOf(c.inputs[i], i + 1));
+            const device::Meanwhile second([&] { ++turns; });
+            QCOMPARE(machine.run(0, 1), std::string());
+            ++layers;
+        }
+        QVERIFY2(turns >= 4 * layers, qPrintable(QString("%1 turns of %2 layers").arg(turns).arg(layers)));
+        QCOMPARE(outer, 0);
+        device::Meanwhile::turn();
+        QCOMPARE(outer, 1);
     }
 
     void sumsManyTensors()

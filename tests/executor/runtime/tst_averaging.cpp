@@ -26,6 +26,8 @@ namespace {
 struct Curves {
     std::array<double, 2> kept = {0.9, 0.7}; ///< 1 - r a
     std::array<double, 2> centre = {2, -1};  ///< c
+    double momentum = 0;
+    double decay = 0; ///< r times the factor of L2
 };
 
 /// Two replicas of one parameter w, in one thread, from w = 0. The sum over the replicas is made here.
@@ -87,8 +89,11 @@ public:
     /// Step @p k, from 1: update, merge, snapshot.
     void step(std::int64_t k)
     {
-        for (std::size_t r = 0; r < 2; ++r)
-            *at(r, 0) -= static_cast<float>((1 - m_curves.kept[r]) * (weight(r) - m_curves.centre[r]));
+        for (std::size_t r = 0; r < 2; ++r) {
+            const double slope = (1 - m_curves.kept[r]) * (weight(r) - m_curves.centre[r]) + m_curves.decay * weight(r);
+            m_velocity[r] = m_curves.momentum * m_velocity[r] + slope;
+            *at(r, 0) -= static_cast<float>(m_velocity[r]);
+        }
         if (m_averaging.delay > 0)
             merge(k - m_averaging.delay);
         if (k % m_averaging.localSteps == 0)
@@ -132,6 +137,7 @@ private:
 
     DelayedAveraging m_averaging;
     Curves m_curves;
+    std::array<double, 2> m_velocity{}; ///< stays with its replica
     std::int64_t m_firstAverage = 1; ///< step from which on there are averages
     program::Program m_program;
     comm::LocalGroup m_group;
@@ -166,6 +172,8 @@ private slots:
     void initTestCase();
     void quadratics_data();
     void quadratics();
+    void momentaStayLocal_data();
+    void momentaStayLocal();
     void delayBiasesReplicasThatSeeOtherData_data();
     void delayBiasesReplicasThatSeeOtherData();
     void roundsMultiplyMeanAndDeviation_data();
@@ -278,6 +286,36 @@ void TestAveraging::quadratics()
     QVERIFY2(std::abs(quadratics.weight(0) - first) < 1e-6, qPrintable(QString::number(quadratics.weight(0), 'g', 10)));
     QVERIFY2(std::abs(quadratics.weight(1) - second) < 1e-6,
              qPrintable(QString::number(quadratics.weight(1), 'g', 10)));
+}
+
+void TestAveraging::momentaStayLocal_data()
+{
+    QTest::addColumn<double>("decay");
+    QTest::addColumn<QList<double>>("weights"); // after 1, 2, 3 and 30 steps
+    QTest::newRow("momentum") << 0.0 << QList<double>{-0.05, -0.135, -0.2345, -0.2389892998};
+    QTest::newRow("momentum and L2") << 0.1 << QList<double>{-0.05, -0.1345, -0.232305, -0.245311772};
+}
+
+/// Averaging in every step is synchronous SGD all the same, as momentum and decay are linear.
+void TestAveraging::momentaStayLocal()
+{
+    QFETCH(double, decay);
+    QFETCH(QList<double>, weights);
+    for (const Merge merge : {Merge::Convex, Merge::Corrected}) {
+        Curves curves;
+        curves.momentum = 0.9;
+        curves.decay = 0.1 * decay;
+        Quadratics quadratics({1, 0, 0, merge, 0}, curves);
+        QList<double> seen;
+        for (int k = 1; k <= 30; ++k) {
+            quadratics.step(k);
+            if (k <= 3 || k == 30)
+                seen << quadratics.weight(0);
+            QCOMPARE(quadratics.weight(0), quadratics.weight(1));
+        }
+        for (qsizetype i = 0; i < weights.size(); ++i)
+            QVERIFY2(std::abs(seen[i] - weights[i]) < 1e-6, qPrintable(QString::number(seen[i], 'g', 10)));
+    }
 }
 
 void TestAveraging::delayBiasesReplicasThatSeeOtherData_data()

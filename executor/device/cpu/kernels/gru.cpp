@@ -4,6 +4,7 @@
 #include "executor/device/cpu/parallel.h"
 #include "executor/device/cpu/recurrent.h"
 #include "executor/device/cpu/simd.h"
+#include "executor/device/meanwhile.h"
 
 #include <algorithm>
 
@@ -51,6 +52,7 @@ public:
             readState(m_how, d, optional(in, kHidden), m_line.before(m_how.time(0, d), d));
             for (std::int64_t s = 0; s < m_how.steps; ++s) {
                 step(in, out, m_how.time(s, d), d);
+                Meanwhile::turn();
                 publish(m_how.time(s, d), d, floats(out[0]));
             }
             const float *last = m_how.steps > 0 ? m_line.after(m_how.time(m_how.steps - 1, d), d) : m_line.before(0, 0);
@@ -212,6 +214,7 @@ public:
                 if (in[0])
                     addOwn(floats(in[0]), m_how.time(s, d), d);
                 step(in, m_how.time(s, d), d);
+                Meanwhile::turn();
             }
             weights(in, out, x, dx, d);
         }
@@ -282,8 +285,10 @@ private:
         const std::int64_t features = m_how.features;
         onednn::gemm(false, false, rows, features, width, 1, m_dgates.data(), width,
                      floats(in[kFirst + kW]) + d * width * features, features, d == 0 ? 0.0F : 1.0F, dx, features);
+        Meanwhile::turn();
         onednn::gemm(true, false, width, features, rows, 1, m_dgates.data(), width, x, features, 0,
                      floats(out[1]) + d * width * features, features);
+        Meanwhile::turn();
         recurrentWeights(in, d, floats(out[2]) + d * width * m_how.hidden);
         std::size_t next = 3;
         if (in[kFirst + kBias]) {

@@ -4,6 +4,7 @@
 #include "executor/device/cpu/parallel.h"
 #include "executor/device/cpu/recurrent.h"
 #include "executor/device/cpu/simd.h"
+#include "executor/device/meanwhile.h"
 
 #include <algorithm>
 
@@ -168,6 +169,7 @@ private:
         onednn::gemm(false, true, m_how.rows(), width, m_how.features, 1, x, m_how.features,
                      floats(in[kW]) + d * width * m_how.features, m_how.features, 0, gates, width);
         const Cell cell = cellOf(m_how, m_coupled, d, optional(in, kBias), optional(in, kPeephole));
+        Meanwhile::turn();
         readState(m_how, d, optional(in, kHidden), m_line.before(m_how.time(0, d), d));
         readState(m_how, d, optional(in, kState), m_state.data());
         const float *before = m_state.data();
@@ -177,6 +179,7 @@ private:
                          floats(in[kR]) + d * width * m_how.hidden, m_how.hidden, 0, m_recurrent.data(), width);
             step(cell, t, d, before, gates + t * m_how.batch * width, states + t * m_how.state(), floats(out[0]));
             before = states + t * m_how.state();
+            Meanwhile::turn();
         }
         const float *hidden = m_how.steps > 0 ? m_line.after(m_how.time(m_how.steps - 1, d), d) : m_line.before(0, 0);
         writeState(m_how, d, hidden, floats(out[1]));
@@ -266,6 +269,7 @@ private:
             onednn::gemm(false, false, m_how.batch, m_how.hidden, width, 1, m_dgates.data() + t * m_how.batch * width,
                          width, forward(in, kR) + d * width * m_how.hidden, m_how.hidden, 1, m_dhidden.data(),
                          m_how.hidden);
+            Meanwhile::turn();
         }
     }
 
@@ -301,8 +305,10 @@ private:
         const std::int64_t h = m_how.hidden;
         onednn::gemm(false, false, rows, features, width, 1, m_dgates.data(), width,
                      forward(in, kW) + d * width * features, features, d == 0 ? 0.0F : 1.0F, dx, features);
+        Meanwhile::turn();
         onednn::gemm(true, false, width, features, rows, 1, m_dgates.data(), width, x, features, 0,
                      floats(out[1]) + d * width * features, features);
+        Meanwhile::turn();
         onednn::gemm(true, false, width, h, rows, 1, m_dgates.data(), width, m_line.allBefore(d), h, 0,
                      floats(out[2]) + d * width * h, h);
         std::size_t next = 3;

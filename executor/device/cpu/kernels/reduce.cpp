@@ -5,6 +5,7 @@
 #include "executor/device/cpu/parallel.h"
 #include "executor/device/cpu/simd.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <type_traits>
@@ -245,23 +246,51 @@ Result<Groups> gradientGroups(const Request &request)
     return groups;
 }
 
+/// Neighbouring kept elements go to all that were reduced to them, row by row.
+void spreadColumns(const Groups &groups, const float *dy, float share, std::int64_t first, std::int64_t columns,
+                   float *dx)
+{
+    std::array<float, kColumns> values;
+    for (std::int64_t c = 0; c < columns; ++c)
+        values[static_cast<std::size_t>(c)] = dy[first + c] * share;
+    float *base = dx + groups.keptOffset(first);
+    for (std::int64_t r = 0; r < groups.reduced(); r += groups.run())
+        for (std::int64_t i = 0; i < groups.run(); ++i)
+            std::copy_n(values.data(), columns, base + groups.reducedOffset(r) + i * groups.runStride());
+}
+
+void spreadRuns(const Groups &groups, float value, float *dx)
+{
+    const std::int64_t run = groups.innerReduced();
+    for (std::int64_t r = 0; r < groups.reduced(); r += run)
+        std::fill_n(dx + groups.reducedOffset(r), run, value);
+}
+
+void spread(const Groups &groups, const float *dy, float *dx)
+{
+    const float share = 1.0F / static_cast<float>(std::max<std::int64_t>(1, groups.reduced()));
+    const std::int64_t inner = groups.innerKept();
+    const std::int64_t perRow = (inner + kColumns - 1) / kColumns;
+    const std::int64_t items = inner > 1 ? groups.kept() / inner * perRow : groups.kept();
+    parallelFor(items, rowGrain(std::min(inner, kColumns) * groups.reduced()),
+                [&](std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t item = begin; item < end; ++item) {
+                        const std::int64_t column = item % perRow * kColumns;
+                        if (inner > 1)
+                            spreadColumns(groups, dy, share, item / perRow * inner + column,
+                                          std::min(kColumns, inner - column), dx);
+                        else
+                            spreadRuns(groups, dy[item] * share, dx + groups.keptOffset(item));
+                    }
+                });
+}
+
 Made makeMeanGrad(const Request &request)
 {
     auto made = gradientGroups(request);
     if (!made)
         return made.error();
-    return makeFunction([groups = *made](Inputs in, Outputs out) {
-        const std::int64_t count = groups.reduced();
-        const float share = 1.0F / static_cast<float>(std::max<std::int64_t>(1, count));
-        parallelFor(groups.kept(), rowGrain(count), [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t k = begin; k < end; ++k) {
-                const float value = floats(in[0])[k] * share;
-                float *dx = floats(out[0]) + groups.keptOffset(k);
-                for (std::int64_t r = 0; r < count; ++r)
-                    dx[groups.reducedOffset(r)] = value;
-            }
-        });
-    });
+    return makeFunction([groups = *made](Inputs in, Outputs out) { spread(groups, floats(in[0]), floats(out[0])); });
 }
 
 /// Maximum and minimum alike: the first element that is the extreme takes the gradient.
