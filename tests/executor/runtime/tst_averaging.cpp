@@ -311,7 +311,7 @@ void TestAveraging::momentaStayLocal()
             quadratics.step(k);
             if (k <= 3 || k == 30)
                 seen << quadratics.weight(0);
-            QCOMPARE(quadratics.weight(0), quadratics.weight(1));
+            QVERIFY(std::abs(quadratics.weight(0) - quadratics.weight(1)) < 1e-6);
         }
         for (qsizetype i = 0; i < weights.size(); ++i)
             QVERIFY2(std::abs(seen[i] - weights[i]) < 1e-6, qPrintable(QString::number(seen[i], 'g', 10)));
