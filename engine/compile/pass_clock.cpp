@@ -34,7 +34,7 @@ public:
     Passes of(std::size_t stage, double samples)
     {
         const StageInstance &first = m_made->instances[m_made->instances.ofStage[stage].front()];
-        const TaskTimes::Slice slice{stage, samples, m_times->slice(first, 0).type};
+        const TaskTimes::Slice slice{stage, samples, m_times->slice(first, 0).type, first.rank};
         const StageParts &parts = m_made->parts[stage];
         return {pass(first, slice, parts.forward, m_times->layers(slice, false)),
                 pass(first, slice, parts.backward, m_times->layers(slice, true))};

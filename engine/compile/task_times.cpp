@@ -23,10 +23,50 @@ Seconds TaskTimes::run(const Slice &slice, const PassPart &part, Seconds share)
         return share;
     const auto [entry, isNew] =
         m_runs.try_emplace(std::make_tuple(stage.costs.get(), part.first, part.last, slice.samples, slice.type));
+    const auto kernels = [&] {
+        return stage.costs->kernelsOf(static_cast<std::size_t>(part.first), static_cast<std::size_t>(part.last),
+                                      slice.samples, slice.type);
+    };
     if (isNew)
-        entry->second = stage.costs->seconds(static_cast<std::size_t>(part.first), static_cast<std::size_t>(part.last),
-                                             slice.samples, slice.type)
-            + m_costs.taskOverhead(slice.type);
+        entry->second = kernels().seconds + m_costs.taskOverhead(slice.type);
+    if (stage.costs->launch(slice.type) <= Seconds(0))
+        return entry->second;
+    return entry->second + waitOfLaunches(slice, part) * static_cast<double>(kernels().count);
+}
+
+Seconds TaskTimes::waitOfLaunches(const Slice &slice, const PassPart &part)
+{
+    const StageParts &stage = m_in.parts[slice.stage];
+    for (const std::vector<PassPart> *pass : {&stage.forward, &stage.backward, &stage.weights})
+        if (!pass->empty() && pass->front().first <= part.first && part.first < pass->back().last)
+            return waitOfLaunches(slice, *pass);
+    return Seconds(0);
+}
+
+Seconds TaskTimes::waitOfLaunches(const Slice &slice, const std::vector<PassPart> &pass)
+{
+    const auto [entry, isNew] =
+        m_waits.try_emplace(std::make_tuple(slice.stage, pass.front().first, slice.rank, slice.samples, slice.type));
+    if (!isNew)
+        return entry->second;
+    const StageParts &stage = m_in.parts[slice.stage];
+    Seconds busy(0);
+    std::size_t kernels = 0;
+    for (const PassPart &part : pass) {
+        if (part.boxing) {
+            const CommunicatingOp &boxing = stage.boxing.at(part.first);
+            busy += collective(boxing, m_in.teams.teamOf(boxing.set, slice.rank), boxedBytes(slice, part.first));
+            continue;
+        }
+        const cost::LocalCosts::Kernels run =
+            stage.costs->kernelsOf(static_cast<std::size_t>(part.first), static_cast<std::size_t>(part.last),
+                                   slice.samples, slice.type);
+        busy += run.seconds;
+        kernels += run.count;
+    }
+    const Seconds launches = stage.costs->launch(slice.type) * static_cast<double>(kernels);
+    if (kernels > 0 && launches > busy)
+        entry->second = (launches - busy) * (1 / static_cast<double>(kernels));
     return entry->second;
 }
 
@@ -133,6 +173,8 @@ Seconds TaskTimes::allToAll(TeamId team, std::int64_t largest, std::int64_t mean
 
 Seconds TaskTimes::exchange(StageId stage, cost::Collective kind, TeamId team, std::int64_t whole)
 {
+    if (kind == cost::Collective::AllReduce || kind == cost::Collective::ReduceScatter)
+        whole = std::llround(static_cast<double>(whole) * m_costs.gradientShare());
     const auto [entry, isNew] = m_exchanges.try_emplace(std::make_tuple(stage, kind, team, whole));
     if (isNew) {
         const auto [known, isFirst] = m_replicaGroups.try_emplace({stage, team});

@@ -33,10 +33,12 @@ public:
         std::size_t stage = 0;
         double samples = 0;
         std::size_t type = 0; ///< of the device
+        RankId rank;          ///< whose teams its boxing is done in
     };
     [[nodiscard]] Slice slice(const StageInstance &instance, std::int64_t m) const
     {
-        return {instance.stage.index(), m_in.samples.slice(instance.stage, instance.replica, m), typeOf(instance)};
+        return {instance.stage.index(), m_in.samples.slice(instance.stage, instance.replica, m), typeOf(instance),
+                instance.rank};
     }
 
     /// A device's share of a pass over the layers of its stage. Nothing where each operator has its own time.
@@ -82,6 +84,10 @@ private:
     {
         return m_in.source.subject.cluster->device(deviceOf(instance)).type;
     }
+    /// What each kernel of the pass that begins with @p part, or has it, waits for its launch, on average: launches run
+    /// ahead of kernels and of boxing within a pass, so that only their sum can be longer.
+    [[nodiscard]] Seconds waitOfLaunches(const Slice &slice, const PassPart &part);
+    [[nodiscard]] Seconds waitOfLaunches(const Slice &slice, const std::vector<PassPart> &pass);
     /// From one side of the cut to the other: as long as over another cut whose devices lie alike.
     Seconds crossing(std::size_t after, double bytes, Pass pass);
     /// Reads and writes @p bytes, which @p devices hold a part of each, in their own memory.
@@ -95,6 +101,8 @@ private:
         m_layers; ///< by stage, pass, samples, type of device
     std::map<std::tuple<const cost::LocalCosts *, std::int32_t, std::int32_t, double, std::size_t>, Seconds>
         m_runs; ///< by what stages have in common, operators, samples and type of device
+    std::map<std::tuple<std::size_t, std::int32_t, RankId, double, std::size_t>, Seconds>
+        m_waits; ///< by stage, first operator of the pass, rank, samples and type of device
     std::map<std::tuple<std::size_t, double, Pass>, Seconds>
         m_transfers; ///< by the stage behind the cut, samples and pass
     std::optional<cluster::Shapes> m_shapes;

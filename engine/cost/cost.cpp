@@ -87,14 +87,14 @@ double named(const Profile *profile, const char *name, double otherwise = 0)
 
 Models modelsOf(const cluster::Cluster &cluster, const Profile *profile)
 {
-    const double products = named(profile, "product_share", 1);
-    const double attention = named(profile, "attention_share", 1);
+    const DeviceModel::Reached reached{named(profile, "product_share", 1), named(profile, "attention_share", 1),
+                                       named(profile, "product_ramp")};
     Models models;
     for (const cluster::DeviceType &type : cluster.types()) {
         models.push_back(DeviceModel::of(type));
         const bool holds = profile != nullptr && type.name.starts_with(profile->deviceType);
         if (models.back() && holds)
-            models.back() = models.back()->slowed(products, attention);
+            models.back() = models.back()->with(reached);
     }
     return models;
 }
@@ -241,6 +241,7 @@ CostModel::CostModel(std::shared_ptr<const graph::Graph> graph, std::shared_ptr<
         if (const auto it = m_profile->ops.find(op.name); it != m_profile->ops.end() && !it->second.empty())
             figures.measured = &it->second;
     }
+    sums->links.setRings(named(m_profile.get(), "ring_collectives") > 0);
     for (const cluster::DeviceType &type : m_cluster->types())
         sums->scale.push_back(m_profile ? profileScale(*m_profile, *m_cluster, type) : 0.0);
     sums->parameters = parametersOf(*m_graph, m_layers);
@@ -295,6 +296,8 @@ Seconds CostModel::optimizerStep(Bytes parameters, int streams, std::size_t type
 }
 
 double CostModel::profileScaleOf(std::size_t type) const { return m_sums->scale[type]; }
+
+double CostModel::gradientShare() const { return named(m_profile.get(), "gradient_share", 1); }
 
 Seconds CostModel::taskOverhead(std::size_t type) const
 {
@@ -368,12 +371,23 @@ LocalCosts::LocalCosts(const CostModel &costs, const graph::Graph &local, std::s
 LocalCosts::~LocalCosts() = default;
 LocalCosts::LocalCosts(LocalCosts &&) noexcept = default;
 
+Seconds LocalCosts::launch(std::size_t type) const
+{
+    return Seconds(named(m_costs.profile().get(), "kernel_launch_seconds") * m_costs.profileScaleOf(type));
+}
+
 Seconds LocalCosts::seconds(std::size_t first, std::size_t last, double samples, std::size_t type) const
+{
+    // Kernels are launched ahead: the slower of both sides decides.
+    const Kernels kernels = kernelsOf(first, last, samples, type);
+    return std::max(kernels.seconds, launch(type) * static_cast<double>(kernels.count));
+}
+
+LocalCosts::Kernels LocalCosts::kernelsOf(std::size_t first, std::size_t last, double samples, std::size_t type) const
 {
     double sum = 0;
     std::size_t launches = 0;
     const double scale = m_costs.profileScaleOf(type);
-    const double launch = named(m_costs.profile().get(), "kernel_launch_seconds") * scale;
     const cluster::DeviceType &device = m_costs.cluster().types()[type];
     for (std::size_t i = first; i < last && samples > 0; ++i) {
         const Entry &entry = m_entries[i - m_first];
@@ -387,8 +401,7 @@ Seconds LocalCosts::seconds(std::size_t first, std::size_t last, double samples,
                                   : rooflineTime(entry.figures, device, samples, false);
         launches += measured ? 1 : entry.figures.forwardWork.size();
     }
-    // Kernels are launched ahead: the slower of both sides decides.
-    return Seconds(std::max(sum, launch * static_cast<double>(launches)));
+    return {Seconds(sum), launches};
 }
 
 } // namespace planloom::cost

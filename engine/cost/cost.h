@@ -125,6 +125,8 @@ public:
     /// What a collective takes of a core for each byte that a rank on a device of type @p type sends: profile's
     /// communication_core_seconds_per_byte, else 0.
     [[nodiscard]] double coreSecondsPerByte(std::size_t type) const;
+    /// What gradients are exchanged as, against float32: profile's gradient_share, else 1.
+    [[nodiscard]] double gradientShare() const;
     /// A rank's overhead per task: profile's task_overhead_seconds, else 0.
     [[nodiscard]] Seconds taskOverhead(std::size_t type) const;
 

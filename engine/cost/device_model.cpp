@@ -77,17 +77,19 @@ std::optional<DeviceModel> DeviceModel::of(const cluster::DeviceType &type)
         model.m_processors = family.processors;
         model.m_bytesPerSecond = type.memoryBandwidth * family.memory;
         model.m_launch = kLaunch;
+        model.m_ramp = kRamp;
         return model;
     }
     return std::nullopt;
 }
 
-DeviceModel DeviceModel::slowed(double products, double attention) const
+DeviceModel DeviceModel::with(const Reached &reached) const
 {
     DeviceModel model = *this;
     for (double &rate : model.m_rates)
-        rate *= products;
-    model.m_attention *= attention;
+        rate *= reached.products;
+    model.m_attention *= reached.attention;
+    model.m_ramp += reached.ramp;
     return model;
 }
 
@@ -110,7 +112,7 @@ Seconds DeviceModel::product(double rows, double columns, double inner, double b
         const double tileRate = perProcessor * tile.rate;
         for (const double split : kSplits) {
             const double waves = std::ceil(tiles * split / m_processors);
-            const double main = waves * 2 * tile.rows * tile.columns * (inner / split + kRamp) / tileRate;
+            const double main = waves * 2 * tile.rows * tile.columns * (inner / split + m_ramp) / tileRate;
             const double moved = bytes + (split > 1 ? 8 * split * batch * rows * columns : 0);
             best = std::min(best, std::max(main, moved / m_bytesPerSecond));
             if (tiles * split >= m_processors)

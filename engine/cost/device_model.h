@@ -21,9 +21,13 @@ public:
     /// among them: CostModel's plain roofline.
     static std::optional<DeviceModel> of(const cluster::DeviceType &type);
     static std::vector<std::string> families();
-    /// The same GPU under kernels that reach @p products of these rates, and fused attention that reaches @p attention
-    /// of its share of them: older libraries, lower limits of power.
-    [[nodiscard]] DeviceModel slowed(double products, double attention) const;
+    /// What kernels of other libraries, or under lower limits of power, reach of this model.
+    struct Reached {
+        double products = 1;  ///< of the rates
+        double attention = 1; ///< of fused attention's share of them
+        double ramp = 0;      ///< steps along the inner dimension added to those that fill and drain a product's tile
+    };
+    [[nodiscard]] DeviceModel with(const Reached &reached) const;
 
     [[nodiscard]] Seconds seconds(const KernelWork &work, double samples) const;
     [[nodiscard]] Seconds seconds(std::span<const KernelWork> work, double samples) const;
@@ -42,6 +46,7 @@ private:
     double m_processors = 1;
     double m_bytesPerSecond = 1;
     double m_launch = 0;
+    double m_ramp = 0; ///< steps along the inner dimension
 };
 
 } // namespace planloom::cost

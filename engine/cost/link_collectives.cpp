@@ -158,8 +158,8 @@ const char *name(Algorithm algorithm)
     return kNames[static_cast<std::size_t>(algorithm)];
 }
 
-LinkCollectives::LinkCollectives(const Cluster &cluster, std::span<const std::vector<DeviceId>> groups, bool library)
-    : m_library(library)
+LinkCollectives::LinkCollectives(const Cluster &cluster, std::span<const std::vector<DeviceId>> groups, Ways ways)
+    : m_ways(ways)
 {
     std::vector<Machines> all;
     for (const std::vector<DeviceId> &group : groups) {
@@ -167,9 +167,10 @@ LinkCollectives::LinkCollectives(const Cluster &cluster, std::span<const std::ve
         m_members = std::max(m_members, static_cast<double>(group.size()));
     }
     makeRings(cluster, all);
-    if (!library)
+    if (ways == Ways::Processor)
         return;
-    makeHierarchy(cluster, all);
+    if (ways == Ways::Library)
+        makeHierarchy(cluster, all);
     makeDirect(cluster, all);
 }
 
@@ -266,20 +267,20 @@ CollectiveCost LinkCollectives::cost(Collective kind, double bytes) const
         if (seconds < best.seconds)
             best = {seconds, algorithm, protocol.name};
     };
-    const bool exchange = kind == Collective::AllToAll && m_library;
+    const bool library = m_ways != Ways::Processor;
+    const bool exchange = kind == Collective::AllToAll && library;
     for (const Protocol &protocol : kProtocols) {
         if (exchange)
             consider(Seconds(m_direct.perByte * bytes / protocol.bandwidth + m_direct.latency * protocol.latency),
                      Algorithm::Direct, protocol);
         for (const Algorithm algorithm :
              {Algorithm::Ring, Algorithm::Rings, Algorithm::Hierarchical, Algorithm::Tree}) {
-            const bool known =
-                (m_library || algorithm == Algorithm::Ring || algorithm == Algorithm::Rings) && !exchange;
+            const bool known = (library || algorithm == Algorithm::Ring || algorithm == Algorithm::Rings) && !exchange;
             const bool trees = kind == Collective::AllReduce || kind == Collective::Broadcast;
             if (known && (trees || algorithm != Algorithm::Tree))
                 consider(allReduce(algorithm, reduced, protocol) * part, algorithm, protocol);
         }
-        if (!m_library)
+        if (!library)
             break;
     }
     return best;
@@ -296,7 +297,8 @@ std::shared_ptr<const LinkCollectives> LinkCache::of(const Cluster &cluster,
             return found->second;
     }
     const bool library = DeviceModel::of(cluster.typeOf(groups.front().front())).has_value();
-    auto made = std::make_shared<const LinkCollectives>(cluster, groups, library);
+    const Ways ways = !library ? Ways::Processor : m_rings ? Ways::Rings : Ways::Library;
+    auto made = std::make_shared<const LinkCollectives>(cluster, groups, ways);
     const std::unique_lock lock(m_guard);
     std::size_t devices = 1;
     for (const auto &group : groups)

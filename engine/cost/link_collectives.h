@@ -21,6 +21,12 @@ enum class Algorithm : std::uint8_t {
     Tree,         ///< chains inside the machines, two binary trees over them
     Direct,       ///< every member sends to every other one
 };
+/// Algorithms and protocols to choose from.
+enum class Ways : std::uint8_t {
+    Processor, ///< those of CPUs (executor/comm): rings, whole messages
+    Rings,     ///< a library's without hierarchies and trees
+    Library,   ///< all
+};
 const char *name(Algorithm algorithm);
 
 /// How it hands data on: the faster a message arrives, the less of the bandwidth it gets (NCCL's LL, LL128 and Simple
@@ -43,10 +49,8 @@ struct CollectiveCost {
 /// costs O(members * links of a route), asking it O(1). Immutable.
 class LinkCollectives {
 public:
-    /// @p groups: at least one, of two or more members each. Of the algorithms and protocols only those CPUs run
-    /// (executor/comm: one ring) where
-    /// @p library is false.
-    LinkCollectives(const cluster::Cluster &cluster, std::span<const std::vector<DeviceId>> groups, bool library);
+    /// @p groups: at least one, of two or more members each.
+    LinkCollectives(const cluster::Cluster &cluster, std::span<const std::vector<DeviceId>> groups, Ways ways);
 
     /// The fastest way. @p bytes as collectives.h counts them.
     [[nodiscard]] CollectiveCost cost(Collective kind, double bytes) const;
@@ -65,7 +69,7 @@ private:
     void makeDirect(const cluster::Cluster &cluster, std::span<const Machines> groups);
 
     double m_members = 0;
-    bool m_library = false;
+    Ways m_ways = Ways::Processor;
     Way m_ring, m_rings, m_inside, m_between, m_tree, m_direct;
     double m_treeDepth = 0; ///< steps down and up
 };
@@ -73,10 +77,13 @@ private:
 /// LinkCollectives of the groups asked for so far. Thread-safe.
 class LinkCache {
 public:
+    /// GPUs use rings only. To be said before anything is asked.
+    void setRings(bool rings) { m_rings = rings; }
     std::shared_ptr<const LinkCollectives> of(const cluster::Cluster &cluster,
                                               std::vector<std::vector<DeviceId>> groups) const;
 
 private:
+    bool m_rings = false;
     mutable std::shared_mutex m_guard;
     mutable std::size_t m_keptDevices = 0; ///< in the groups that are kept
     mutable std::map<std::vector<std::vector<DeviceId>>, std::shared_ptr<const LinkCollectives>> m_kept;

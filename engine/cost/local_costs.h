@@ -24,6 +24,14 @@ public:
 
     /// Operators [first, last), one after the other, for @p samples samples on a device of type index @p type.
     [[nodiscard]] Seconds seconds(std::size_t first, std::size_t last, double samples, std::size_t type) const;
+    /// Kernels of a run of operators: their own time, without waiting for launches, and how many.
+    struct Kernels {
+        Seconds seconds;
+        std::size_t count = 0;
+    };
+    [[nodiscard]] Kernels kernelsOf(std::size_t first, std::size_t last, double samples, std::size_t type) const;
+    /// What a process takes to launch one kernel (the profile's kernel_launch_seconds); 0 where it need not wait.
+    [[nodiscard]] Seconds launch(std::size_t type) const;
     /// True if the profile knows kernels of this graph: its times are then finer than CostModel::forward and backward.
     [[nodiscard]] bool measured() const { return m_covered > 0; }
     /// Operators whose kernel the profile knows.

@@ -156,6 +156,7 @@ struct PublishedFramework {
     std::map<std::string, double> extra; ///< cost::Profile::extra
     bool exchangesLast = false;          ///< gradients are summed up after the last backward pass, all at once
     bool shardsOnce = false;             ///< ZeRO's gradients are handed out once an iteration, whatever the level
+    bool halfGradients = false;          ///< models in float16 exchange gradients in float16
 };
 
 inline std::vector<PublishedFramework> &publishedFrameworks()
@@ -164,9 +165,14 @@ inline std::vector<PublishedFramework> &publishedFrameworks()
         {"Megatron-LM of 2021 to 2023, operators launched one by one",
          {"sc21", "vtrain", "dlperf.megatron", "megascale"},
          "",
-         {{"kernel_launch_seconds", 50e-6}, {"update_overhead_seconds", 0.03}},
+         {{"kernel_launch_seconds", 50e-6},
+          {"update_overhead_seconds", 0.03},
+          {"ring_collectives", 1},
+          {"product_ramp", 96}},
+         true,
          true,
          true},
+        {"OneFlow of 2021", {"dlperf.oneflow"}, "", {{"ring_collectives", 1}, {"product_ramp", 96}}},
         {"FSDP, attention in Triton", {"mpt"}, "a100", {{"attention_share", 0.6}}},
         {"FSDP on the first H100s", {"mpt"}, "h100", {{"attention_share", 0.6}, {"product_share", 0.8}}},
         {"FSDP2, H100 limited to 500 W", {"titan"}, "h100-500w", {{"product_share", 0.85}}},
@@ -185,13 +191,16 @@ inline PublishedFramework frameworkOf(const PublishedRun &run)
 }
 
 /// The framework's own times as a profile without operators; null where it has none.
-inline std::shared_ptr<const cost::Profile> frameworkProfile(const PublishedFramework &framework)
+inline std::shared_ptr<const cost::Profile> frameworkProfile(const PublishedFramework &framework,
+                                                             const std::string &format)
 {
     if (framework.extra.empty())
         return nullptr;
     auto profile = std::make_shared<cost::Profile>();
     profile->source = framework.name;
     profile->extra = framework.extra;
+    if (framework.halfGradients && format == "fp16")
+        profile->extra["gradient_share"] = 0.5;
     return profile;
 }
 
@@ -254,10 +263,11 @@ inline Result<planners::Problem> publishedProblem(const PublishedRun &run)
         return cluster.error();
     planners::Problem problem;
     problem.precision = plan::Precision::BFloat16;
-    problem.subject = plan::inPrecision(plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(model)),
-                                                          std::make_shared<const cluster::Cluster>(*std::move(cluster)),
-                                                          frameworkProfile(frameworkOf(run)), run.text("run")),
-                                        problem.precision);
+    problem.subject =
+        plan::inPrecision(plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(model)),
+                                            std::make_shared<const cluster::Cluster>(*std::move(cluster)),
+                                            frameworkProfile(frameworkOf(run), run.text("format")), run.text("run")),
+                          problem.precision);
     problem.globalBatch = run.count("batch");
     problem.microBatch = run.has("micro") ? run.count("micro") : problem.globalBatch / run.count("data");
     problem.zero = static_cast<int>(run.count("zero"));

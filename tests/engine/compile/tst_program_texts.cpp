@@ -7,7 +7,9 @@
 
 #include <QTest>
 
+#include <cmath>
 #include <functional>
+#include <map>
 
 using namespace planloom;
 using testing::planOf;
@@ -45,6 +47,19 @@ std::shared_ptr<const graph::Graph> perceptron()
     return std::make_shared<const graph::Graph>(*std::move(graph));
 }
 
+/// One stage of a transformer on two A100, with a profile that has @p extra only.
+program::Program onTwo(StageShape stage, const std::map<std::string, double> &extra)
+{
+    auto profile = std::make_shared<cost::Profile>();
+    profile->extra = extra;
+    const plan::Subject plain = testing::subjectOf(tinyGpt(false), testing::equalNodes(1, 2));
+    const plan::Subject subject = plan::makeSubject(plain.graph, plain.cluster, std::move(profile), "test");
+    auto program = compile::compilePlan(planOf(subject, {stage}, 4, 1), subject, {.bodies = false});
+    if (!program)
+        qFatal("%s", program.error().text().c_str());
+    return *std::move(program);
+}
+
 using Change = std::function<void(plan::Plan &)>;
 
 void onEachStage(plan::Plan &plan, const std::function<void(plan::Stage &)> &change)
@@ -59,6 +74,41 @@ class TestProgramTexts : public QObject {
     Q_OBJECT
 
 private slots:
+    /// A process launches kernels ahead of those and of the collectives of a pass: where launches are the slower side,
+    /// the pass takes as long as they do, collectives included.
+    void launchesRunAheadOfCollectives()
+    {
+        const program::Program program = onTwo({1, 2}, {{"kernel_launch_seconds", 1}});
+        double pass = 0;
+        double boxing = 0;
+        for (const program::Task &task : program.tasks)
+            if (task.rank == RankId(0) && task.microBatch == 0 && task.pass() == program::Pass::Forward) {
+                const bool box = task.as<program::Boxing>() != nullptr;
+                (box ? boxing : pass) += task.duration.value();
+            }
+        const double kernels = std::round(pass + boxing);
+        QVERIFY(kernels > 20);
+        QVERIFY(boxing > 1e-6);
+        QVERIFY2(std::abs(pass + boxing - kernels) < 1e-7, qPrintable(QString::number(pass + boxing, 'g', 12)));
+    }
+
+    /// Frameworks that exchange gradients in 16 bits send half of what is summed up.
+    void gradientsOfHalfTheWidth()
+    {
+        const auto exchanged = [](const program::Program &program) {
+            double seconds = 0;
+            for (const program::Task &task : program.tasks)
+                if (task.rank == RankId(0) && task.as<program::Exchange>() != nullptr)
+                    seconds += task.duration.value();
+            return seconds;
+        };
+        const double whole = exchanged(onTwo({2, 1}, {}));
+        const double half = exchanged(onTwo({2, 1}, {{"gradient_share", 0.5}}));
+        QVERIFY(whole > 0);
+        QVERIFY(half < 0.95 * whole);
+        QVERIFY(half >= 0.5 * whole);
+    }
+
     void texts_data()
     {
         using plan::ScheduleKind;

@@ -11,6 +11,7 @@ using cost::Algorithm;
 using cost::Collective;
 using cost::LinkCollectives;
 using cost::Protocol;
+using cost::Ways;
 
 namespace {
 
@@ -47,7 +48,7 @@ cluster::Cluster named(const char *name)
     return *std::move(made);
 }
 
-LinkCollectives of(const cluster::Cluster &cluster, const Groups &groups) { return {cluster, groups, true}; }
+LinkCollectives of(const cluster::Cluster &cluster, const Groups &groups) { return {cluster, groups, Ways::Library}; }
 
 void compare(Seconds got, double expected)
 {
@@ -195,12 +196,26 @@ private slots:
         QVERIFY(large.algorithm != Algorithm::Ring);
     }
 
+    /// A library without hierarchies and trees: over two machines a ring sends 2 (n-1)/n of the bytes through the
+    /// port, a hierarchy 2 (k-1)/k.
+    void ringsOnly()
+    {
+        const auto made = sharedPort(2, 4);
+        const Groups group{range(0, 8)};
+        const LinkCollectives rings(made, group, Ways::Rings);
+        compare(rings.cost(Collective::AllReduce, 1e9).seconds, rings.allReduce(Algorithm::Ring, 1e9, kWhole).value());
+        QVERIFY(!std::isfinite(rings.allReduce(Algorithm::Tree, 1e9, kWhole).value()));
+        const double library = of(made, group).cost(Collective::AllReduce, 1e9).seconds.value();
+        QVERIFY(rings.cost(Collective::AllReduce, 1e9).seconds.value() > 1.6 * library);
+        QVERIFY(std::isfinite(rings.cost(Collective::AllToAll, 1e9).seconds.value()));
+    }
+
     /// CPUs run one ring or several, whole.
     void withoutALibrary()
     {
         const auto made = sharedPort(2, 4);
         const Groups group{range(0, 8)};
-        const LinkCollectives plain(made, group, false);
+        const LinkCollectives plain(made, group, Ways::Processor);
         compare(plain.cost(Collective::AllReduce, 1024).seconds,
                 std::min(plain.allReduce(Algorithm::Ring, 1024, kWhole),
                          plain.allReduce(Algorithm::Rings, 1024, kWhole))
