@@ -212,6 +212,8 @@ std::string resultJson(const plan::Document &document, const planners::PlanRepor
     json["block_split"] = plan::blockSplit(document.plan, document.subject.layers());
     json["search_seconds"] = document.plan.planner.searchSeconds;
     json["complete"] = report.complete;
+    if (!report.space.empty())
+        json["space"] = report.space;
     if (!report.notes.empty())
         json["notes"] = report.notes;
     json["alternatives"] = candidatesJson(report.alternatives);
@@ -239,6 +241,12 @@ void printResult(const plan::Document &document, const planners::PlanReport &rep
         output.line("the planner's own estimate");
         for (const auto &[key, value] : document.plan.estimate)
             output.line(fmt::format("  {:<32} {:.6g}", key, value));
+    }
+    if (!report.space.empty()) {
+        output.line();
+        output.line("the plans that the bound is of");
+        for (const std::string &choice : report.space)
+            output.line("  " + choice);
     }
     if (!report.alternatives.empty()) {
         output.line();

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/simulate/simulate.h"
 
+#include "engine/base/log.h"
 #include "engine/compile/compile.h"
 #include "engine/simulate/clock.h"
 #include "engine/simulate/recorder.h"
 #include "engine/simulate/role_schedule.h"
 #include "engine/simulate/versions.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -95,7 +98,32 @@ void goByVersions(Report &report, const program::Program &program, const Version
         report.samplesPerSecond * program.oneDevice.value() / static_cast<double>(program.globalBatch);
 }
 
+/// An iteration that is faster than its bound is a defect: an error in debug builds, a warning in others.
+Status checkBound(const Report &report)
+{
+    const std::string defect = boundDefect(report);
+    if (defect.empty())
+        return {};
+#ifdef NDEBUG
+    log(LogLevel::Warning, defect);
+    return {};
+#else
+    return failed(defect);
+#endif
+}
+
 } // namespace
+
+std::string boundDefect(const Report &report)
+{
+    constexpr double kRounding = 1e-9;
+    if (report.iterationSeconds >= report.lowerBoundSeconds * (1 - kRounding))
+        return {};
+    return fmt::format("the simulated iteration takes {} s, less than the {} s that the busiest of its devices, links "
+                       "and cores needs; please report this with the plan file, on which `planloom simulate PLAN` "
+                       "repeats it",
+                       report.iterationSeconds, report.lowerBoundSeconds);
+}
 
 const std::vector<MemoryKind> &memoryKinds()
 {
@@ -124,6 +152,8 @@ Result<Simulation> simulate(const program::Program &program, const cluster::Clus
         return seconds.error();
     Simulation simulation;
     simulation.report = makeReport(program, cluster, recorder, *seconds);
+    if (const Status sound = program.server ? Status() : checkBound(simulation.report); !sound)
+        return sound.error();
     recorder.into(simulation, cluster);
     if (program.server) {
         const auto times = versions(program, steadyVersions(program));

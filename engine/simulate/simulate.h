@@ -88,5 +88,7 @@ Result<double> iterationSeconds(const program::Program &program);
 
 /// The JSON object of the contract, one line.
 std::string toJson(const Report &report);
+/// Where @p report is faster than its own lower bound, a sentence that says so; else empty.
+std::string boundDefect(const Report &report);
 
 } // namespace planloom::simulate

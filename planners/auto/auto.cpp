@@ -516,7 +516,7 @@ private:
                                 {"plans_simulated", static_cast<double>(m_simulations.count())},
                                 {"search_bytes", static_cast<double>(m_tableBytes)},
                                 {"speedup_over_one_device", best->report.speedupOverOneDevice}};
-        if (Status proven = addBound(*best, report.plan.estimate); !proven)
+        if (Status proven = addBound(*best, report); !proven)
             return proven.error();
         for (std::size_t i = 1; i < m_simulations.kept().size() && i <= 10; ++i)
             report.alternatives.push_back({m_simulations.kept()[i].plan, m_simulations.kept()[i].seconds()});
@@ -526,36 +526,61 @@ private:
         return report;
     }
 
-    /// What is proven of @p best, if anything is: nothing is of a search that was stopped. An answer from outside of
-    /// the space may be below the space's bound. One from inside may not: that is a defect, an error in debug builds
-    /// and a warning in others.
-    Status addBound(const Simulated &best, plan::Estimate &estimate)
+    /// What is proven of @p best, if anything is: nothing is of a search that was stopped. Plans from outside of the
+    /// space may be below the space's bound. Those from inside may not, the best ones are looked at: that is a defect,
+    /// an error in debug builds and a warning in others.
+    Status addBound(const Simulated &best, PlanReport &report)
     {
+        plan::Estimate &estimate = report.plan.estimate;
         if (m_bound <= 0 || m_bound >= kNever)
             return {};
-        constexpr double kRounding = 1e-9;
-        const bool inside = inSpace(best.plan, m_bounds ? m_settings.schedules : m_settings.cutSchedules(), !m_bounds,
-                                    m_settings, m_scorer);
+        report.space = describeSpace(orders(), !m_bounds, m_settings, m_scorer);
+        const bool inside = isInside(best.plan);
         estimate["in_space"] = inside ? 1 : 0;
-        if (best.seconds() >= m_bound * (1 - kRounding)) {
+        if (!isBelow(best)) {
             estimate["lower_bound_seconds"] = m_bound;
             estimate["gap"] = best.seconds() / m_bound - 1;
             return {};
         }
-        if (!inside) {
+        if (!inside)
             estimate["space_bound_seconds"] = m_bound;
-            return {};
-        }
-        const std::string defect =
-            fmt::format("auto: the plan {} takes {} s, below the lower bound of its space, {} s; please report this "
-                        "with the model, "
-                        "the cluster, --batch {} and the plan",
-                        plan::notation(best.plan), best.seconds(), m_bound, m_problem.globalBatch);
+        for (const Simulated &known : m_simulations.kept())
+            if (isBelow(known) && isInside(known.plan))
+                return defect(known);
+        return {};
+    }
+
+    /// Orders of passes that the bound is of.
+    [[nodiscard]] std::vector<plan::ScheduleKind> orders() const
+    {
+        return m_bounds ? m_settings.schedules : m_settings.cutSchedules();
+    }
+    bool isInside(const plan::Plan &plan) { return inSpace(plan, orders(), !m_bounds, m_settings, m_scorer); }
+    [[nodiscard]] bool isBelow(const Simulated &known) const
+    {
+        constexpr double kRounding = 1e-9;
+        return known.seconds() < m_bound * (1 - kRounding);
+    }
+
+    /// A plan of the space that is faster than the bound: with what repeats the search.
+    [[nodiscard]] Status defect(const Simulated &known) const
+    {
+        std::string options;
+        for (const auto &[key, value] : m_options)
+            options += fmt::format(" --set {}={}", key, value);
+        const std::string text = fmt::format(
+            "auto: the plan {} (micro-batches {}, {}) takes {} s, below the lower bound of its space, {} s; please "
+            "report this with the model and the cluster: planloom plan --model {} --cluster {} --batch {}{} --zero {} "
+            "--precision {} --planner auto{}",
+            plan::notation(known.plan), known.plan.microBatches, plan::name(known.plan.schedule.kind), known.seconds(),
+            m_bound, m_problem.subject.modelSource, m_problem.subject.cluster->name(), m_problem.globalBatch,
+            m_problem.microBatch ? fmt::format(" --micro-batch {}", *m_problem.microBatch) : "", m_problem.zero,
+            plan::name(m_problem.precision), options);
 #ifdef NDEBUG
-        log(LogLevel::Warning, defect);
+        log(LogLevel::Warning, text);
         return {};
 #else
-        return Error{ErrorCode::Failed, defect, {}, 0};
+        return Error{ErrorCode::Failed, text, {}, 0};
 #endif
     }
 

@@ -56,15 +56,16 @@ template <class Ask>
 double Links::leastRate(Rates &rates, const Ask &ask) const
 {
     // Without measurements time is latency and bytes over bandwidth: the largest messages have the best rate.
-    const bool measured = m_costs.profile() && !m_costs.profile()->curves.empty();
     double least = -1;
-    for (std::size_t size = measured ? 5 : kClasses - 1; size < kClasses; ++size) {
+    for (std::size_t size = measured() ? 5 : kClasses - 1; size < kClasses; ++size) {
         const double bytes = std::ldexp(1.0, static_cast<int>(2 * size));
         const double rate = timeOf(rates, bytes, ask) / bytes;
         least = least < 0 ? rate : std::min(least, rate);
     }
     return least;
 }
+
+bool Links::measured() const { return m_costs.profile() && !m_costs.profile()->curves.empty(); }
 
 std::vector<DeviceId> Links::members(std::size_t begin, std::size_t end, int tensor) const
 {
@@ -82,23 +83,60 @@ double Links::allReduce(std::size_t begin, std::size_t end, int tensor, double b
                   [&](double asked) { return m_costs.allReduce(members(begin, end, tensor), asked).value(); });
 }
 
-const Links::Exchange &Links::exchangeAtLeast(std::size_t begin, std::size_t end, int tensor)
+Links::Exchange::Exchange(const Links &links, std::vector<DeviceId> team) : m_links(links), m_team(std::move(team))
 {
-    const auto [entry, isNew] = m_exchanges.try_emplace({tensor, begin, end});
-    if (!isNew || (end - begin) * m_line.unit <= static_cast<std::size_t>(tensor))
-        return entry->second;
-    const std::vector<DeviceId> team = members(begin, end, tensor);
-    const auto part = [&](cost::Collective kind, double bytes) {
-        return m_costs.collective(kind, team, bytes / static_cast<double>(team.size())).value();
-    };
-    Rates scatter, gather;
-    scatter.fill(-1);
-    gather.fill(-1);
-    entry->second = {leastRate(ratesOf(begin, end, tensor),
-                               [&](double asked) { return m_costs.allReduce(team, asked).value(); }),
-                     leastRate(scatter, [&](double asked) { return part(cost::Collective::ReduceScatter, asked); }),
-                     leastRate(gather, [&](double asked) { return part(cost::Collective::AllGather, asked); })};
-    return entry->second;
+    m_reduce.fill(-1);
+    m_scatter.fill(-1);
+    m_gather.fill(-1);
+}
+
+template <class Ask>
+double Links::Exchange::upTo(double largest, std::array<double, kSizes> &rates, const Ask &ask) const
+{
+    if (m_team.size() < 2)
+        return 0;
+    const auto power = static_cast<int>(std::ceil(std::log2(std::max(largest, 1.0))));
+    double &rate = rates[static_cast<std::size_t>(std::min(power, static_cast<int>(kSizes) - 1))];
+    if (rate >= 0)
+        return rate;
+    if (m_links.measured()) { // such curves may have their best rate at any size
+        Rates all;
+        all.fill(-1);
+        return rate = m_links.leastRate(all, ask);
+    }
+    const double bytes = std::ldexp(1.0, power);
+    return rate = ask(bytes) / bytes;
+}
+
+double Links::Exchange::part(cost::Collective kind, double bytes) const
+{
+    return m_links.m_costs.collective(kind, m_team, bytes / static_cast<double>(m_team.size())).value();
+}
+
+double Links::Exchange::reduce(double largest)
+{
+    return upTo(largest, m_reduce, [this](double bytes) { return m_links.m_costs.allReduce(m_team, bytes).value(); });
+}
+
+double Links::Exchange::scatter(double largest)
+{
+    return upTo(largest, m_scatter, [this](double bytes) { return part(cost::Collective::ReduceScatter, bytes); });
+}
+
+double Links::Exchange::gather(double largest)
+{
+    return upTo(largest, m_gather, [this](double bytes) { return part(cost::Collective::AllGather, bytes); });
+}
+
+Links::Exchange &Links::exchangeAtLeast(std::size_t begin, std::size_t end, int tensor)
+{
+    const std::tuple<int, std::size_t, std::size_t> key(tensor, begin, end);
+    const auto known = m_exchanges.find(key);
+    if (known != m_exchanges.end())
+        return known->second;
+    const bool several = (end - begin) * m_line.unit > static_cast<std::size_t>(tensor);
+    std::vector<DeviceId> team = several ? members(begin, end, tensor) : std::vector<DeviceId>{};
+    return m_exchanges.emplace(key, Exchange(*this, std::move(team))).first->second;
 }
 
 double Links::transferSeconds(std::size_t a, std::size_t b, std::size_t c, bool back, double bytes) const

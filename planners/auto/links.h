@@ -20,13 +20,25 @@ public:
     /// Gradients of @p bytes a device, over the replicas of units [begin, end), whose devices are in groups of @p
     /// tensor.
     double allReduce(std::size_t begin, std::size_t end, int tensor, double bytes);
-    /// Seconds a byte of the same that no size of messages goes below.
-    struct Exchange {
-        double reduce = 0;  ///< an all-reduce
-        double scatter = 0; ///< a reduce-scatter
-        double gather = 0;  ///< an all-gather of as many bytes
+    /// Seconds a byte of the same that no messages of at most some size go below, by powers of two: the time of a byte
+    /// never rises where messages grow, as more of them share the latency.
+    class Exchange {
+    public:
+        Exchange(const Links &links, std::vector<DeviceId> team);
+        double reduce(double largest);  ///< an all-reduce
+        double scatter(double largest); ///< a reduce-scatter
+        double gather(double largest);  ///< an all-gather of as many bytes
+
+    private:
+        static constexpr std::size_t kSizes = 64;
+        template <class Ask>
+        double upTo(double largest, std::array<double, kSizes> &rates, const Ask &ask) const;
+        double part(cost::Collective kind, double bytes) const;
+        const Links &m_links;
+        std::vector<DeviceId> m_team;                             ///< fewer than two: nothing is exchanged
+        std::array<double, kSizes> m_reduce, m_scatter, m_gather; ///< negative: not asked for yet
     };
-    const Exchange &exchangeAtLeast(std::size_t begin, std::size_t end, int tensor);
+    Exchange &exchangeAtLeast(std::size_t begin, std::size_t end, int tensor);
     /// @p bytes in all, from the units [a, b) to [b, c).
     double transfer(std::size_t a, std::size_t b, std::size_t c, double bytes);
     /// Seconds a byte over the same cut, there and back, that no size of messages goes below.
@@ -45,6 +57,8 @@ private:
     /// The least seconds a byte of any size class that is worth asking for.
     template <class Ask>
     double leastRate(Rates &rates, const Ask &ask) const;
+    /// Whether the profile has measured times of messages.
+    [[nodiscard]] bool measured() const;
     [[nodiscard]] double transferSeconds(std::size_t a, std::size_t b, std::size_t c, bool back, double bytes) const;
     /// The first device of each group of @p tensor of the units [begin, end).
     [[nodiscard]] std::vector<DeviceId> members(std::size_t begin, std::size_t end, int tensor) const;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
 namespace planloom::planners::automatic {
 
@@ -32,6 +34,63 @@ Scorer::Scorer(const Problem &problem, StageCosts &costs, const std::vector<Devi
                 counts[type].push_back(counts[type].back() + (cluster.device(device).type == type ? 1U : 0U));
         m_counts.push_back(std::move(counts));
     }
+    sumMessages();
+}
+
+/// Gradients are exchanged in buckets of plan::Plan::kBucketBytes, of a part of them all where there are very many
+/// (compile/buckets.cpp), and of a parameter where that is larger; with ZeRO in one for a stage, or a layer.
+void Scorer::sumMessages()
+{
+    constexpr double kMostBuckets = 32;
+    constexpr double kAlignment = 128; // bytes that a parameter may be longer in its bucket
+    const graph::Graph &graph = *m_problem.subject.graph;
+    const graph::LayerView &layers = m_problem.subject.layers();
+    const cost::CostModel &costs = *m_problem.subject.costs;
+    std::vector<double> alone;
+    for (std::size_t layer = 0; layer < layers.size(); ++layer)
+        alone.push_back(static_cast<double>(costs.parameterBytes(layer, layer + 1).value()));
+    const std::vector<double> whole = alone;
+    double padding = 0;
+    for (const graph::Tensor &tensor : graph.tensors()) {
+        if (tensor.role != graph::TensorRole::Parameter)
+            continue;
+        padding += kAlignment;
+        std::set<std::size_t> readers;
+        for (const OpId op : graph.consumers(tensor.id))
+            readers.insert(layers.layerOf(op));
+        for (const std::size_t reader : readers)
+            alone[reader] -= readers.size() > 1 ? static_cast<double>(tensor.bytes().value()) : 0;
+    }
+    m_largest = static_cast<double>(costs.parameterBytes(0, layers.size()).value()) + padding;
+    const double bucket = std::max(static_cast<double>(plan::Plan::kBucketBytes), m_largest / kMostBuckets) + padding;
+    std::map<int, Messages> bySize;
+    for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+        const double largest = std::max(bucket, whole[layer] + padding);
+        Messages &messages = bySize[static_cast<int>(std::ceil(std::log2(largest)))];
+        messages.largest = std::max(messages.largest, largest);
+        messages.before.assign(layers.size() + 1, 0);
+    }
+    for (auto &[size, messages] : bySize) {
+        for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+            const double largest = std::max(bucket, whole[layer] + padding);
+            const bool is = static_cast<int>(std::ceil(std::log2(largest))) == size;
+            messages.before[layer + 1] = messages.before[layer] + (is ? alone[layer] : 0);
+        }
+        m_messages.push_back(std::move(messages));
+    }
+}
+
+/// Seconds that all-reduces of the gradients of @p part take at least, which are @p bytes in all.
+double Scorer::leastReduce(const Part &part, double bytes, Links::Exchange &exchange) const
+{
+    double seconds = 0;
+    double sum = 0;
+    for (const Messages &messages : m_messages) {
+        const double own = messages.before[part.last] - messages.before[part.first];
+        seconds += own > 0 ? own * exchange.reduce(messages.largest) : 0;
+        sum += own;
+    }
+    return seconds + std::max(0.0, bytes - sum) * exchange.reduce(m_largest); // parameters that several layers read
 }
 
 std::size_t Scorer::countOf(std::size_t line, std::size_t type, std::size_t begin, std::size_t end) const
@@ -173,11 +232,12 @@ void Scorer::updates(const Shape &shape, const Part &part, StageTimes &times)
     const double replicas = static_cast<double>(part.devices()) / shape.degree.tensor;
     const std::size_t unit = m_lines[shape.line].unit;
     times.allReduce = m_links[shape.line].allReduce(part.begin / unit, part.end / unit, shape.degree.tensor, bytes);
-    const Links::Exchange &least =
+    Links::Exchange &least =
         m_links[shape.line].exchangeAtLeast(part.begin / unit, part.end / unit, shape.degree.tensor);
-    times.leastReduce = std::min(least.reduce, least.scatter + least.gather) * bytes;
-    times.leastScatter = least.scatter * bytes;
-    times.leastGather = least.gather * bytes;
+    times.leastScatter = least.scatter(m_largest) * bytes * costs.gradientShare();
+    times.leastGather = least.gather(m_largest) * bytes;
+    const double reduce = leastReduce(part, bytes * shape.degree.tensor, least) / shape.degree.tensor;
+    times.leastReduce = std::min(reduce * costs.gradientShare(), times.leastScatter + times.leastGather);
     if (shape.zero
         >= 2) // reduced once a micro-batch instead of once a step; level 3 gathers parameters in both passes, too
         times.allReduce *=

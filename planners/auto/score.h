@@ -107,6 +107,8 @@ private:
     bool passes(const Shape &shape, const Part &part, StageTimes &times);
     bool mixedPasses(const Shape &shape, const Part &part, StageTimes &times);
     void updates(const Shape &shape, const Part &part, StageTimes &times);
+    void sumMessages();
+    [[nodiscard]] double leastReduce(const Part &part, double bytes, Links::Exchange &exchange) const;
     [[nodiscard]] double crowd(const Shape &shape, const Part &part) const;
     void shareCores(const Sketch &sketch, const std::vector<StageTimes> &times, Score &score) const;
 
@@ -123,6 +125,13 @@ private:
     std::vector<Links> m_links;
     std::vector<std::vector<std::vector<std::uint32_t>>> m_counts; ///< per line and type: prefix sums over the line
     std::vector<double> m_usable;                                  ///< bytes, per device type
+    /// Bytes of parameters that one layer reads, by the largest message that exchanges of them may be in.
+    struct Messages {
+        double largest = 0;
+        std::vector<double> before; ///< per layer: bytes of all layers before
+    };
+    std::vector<Messages> m_messages; ///< least first
+    double m_largest = 0;             ///< no message is larger
     bool m_halfDuplex;
     SharedCores m_cores;
     Room m_room;

@@ -161,6 +161,46 @@ bool inSpace(const plan::Plan &plan, const std::vector<plan::ScheduleKind> &kind
     return false;
 }
 
+std::vector<std::string> describeSpace(const std::vector<plan::ScheduleKind> &kinds, bool oneLevel,
+                                       const Settings &settings, Scorer &scorer)
+{
+    const Problem &problem = scorer.problem();
+    const auto listed = [](const auto &values, const auto &text) {
+        std::vector<std::string> words;
+        for (const auto &value : values)
+            words.push_back(text(value));
+        return fmt::format("{}", fmt::join(words, ", "));
+    };
+    const auto number = [](std::int64_t value) { return std::to_string(value); };
+    std::vector<std::int64_t> counts = microBatchCounts(problem);
+    std::reverse(counts.begin(), counts.end());
+    const std::vector<int> levels = zeroLevels(problem, settings);
+    const std::size_t most = settings.mostStages > 0 ? settings.mostStages : scorer.costs().layers();
+    return {
+        fmt::format("micro-batches: {}", listed(counts, number)),
+        fmt::format("stages: 1 to {}, runs of layers on runs of devices in the order {}{}; devices behind the last "
+                    "may be idle",
+                    most, listed(scorer.lines(), [](const DeviceLine &line) { return line.name; }),
+                    scorer.lines().front().unit > 1 ? fmt::format(", in units of {}", scorer.lines().front().unit)
+                                                    : std::string()),
+        fmt::format("devices that share a replica's tensors: {}, equal for all stages",
+                    listed(degrees(problem, scorer.costs(), settings.mostTensor),
+                           [](const Degree &degree) {
+                               return fmt::format("{}{}", degree.tensor, degree.sequence ? " with sequences" : "");
+                           })),
+        fmt::format("order of passes: {}, with its own warm-up",
+                    listed(kinds, [](plan::ScheduleKind kind) { return std::string(plan::name(kind)); })),
+        fmt::format("recomputation, for each stage: {}",
+                    listed(scorer.costs().recomputations(),
+                           [](plan::Recompute recompute) { return std::string(plan::name(recompute)); })),
+        fmt::format("ZeRO, {}: {}", oneLevel ? "one level for all stages" : "for each stage", listed(levels, number)),
+        fmt::format("buckets of {} MiB; replicas of a stage share a micro-batch equally, on several kinds of devices "
+                    "in proportion to their speed",
+                    plan::Plan::kBucketBytes >> 20),
+        "not in it: interleaved stages, other numbers of micro-batches, buckets, shares or warm-ups, memory policies",
+    };
+}
+
 std::vector<plan::ScheduleKind> Settings::cutSchedules() const
 {
     std::vector<plan::ScheduleKind> kinds = schedules;

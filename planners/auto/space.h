@@ -55,5 +55,8 @@ std::vector<plan::Plan> neighbours(const plan::Plan &plan, const Problem &proble
 /// or slots need not be.
 bool inSpace(const plan::Plan &plan, const std::vector<plan::ScheduleKind> &kinds, bool oneLevel,
              const Settings &settings, Scorer &scorer);
+/// The same space in words, a choice a line: what inSpace() accepts, with the figures of the problem.
+std::vector<std::string> describeSpace(const std::vector<plan::ScheduleKind> &kinds, bool oneLevel,
+                                       const Settings &settings, Scorer &scorer);
 
 } // namespace planloom::planners::automatic

@@ -49,6 +49,7 @@ struct PlanReport {
     std::vector<Candidate> alternatives; ///< runners-up, best first, at most ten
     std::vector<Candidate>
         pareto; ///< of planners that look at memory, too: fastest first, each needs less memory than those before it
+    std::vector<std::string> space; ///< the plans that a bound in the estimate is of, a choice a line; empty: no bound
     std::vector<std::string> notes; ///< sentences: where the answer is not quite what was asked for
     bool complete = true;           ///< false: stopped early, the best so far
 };

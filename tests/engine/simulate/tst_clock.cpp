@@ -364,6 +364,16 @@ private slots:
     /// 4..8. Rank 1: only the other end of the transfer, 4..6, and of the collective. Of 10 s rank 0 computes 0.6 and
     /// communicates 0.4 (the second 5..6 counts once; the host lane counts as neither), rank 1 computes 0; so the
     /// bubble is 1 - (0.6 + 0) / 2 = 0.7.
+    /// A report below its own bound is a defect, whatever made it so.
+    void boundsAreChecked()
+    {
+        simulate::Report report;
+        report.iterationSeconds = report.lowerBoundSeconds = 2;
+        QVERIFY(simulate::boundDefect(report).empty());
+        report.lowerBoundSeconds = 2.001;
+        QVERIFY(simulate::boundDefect(report).find("2.001 s") != std::string::npos);
+    }
+
     void sharesOfTheIteration()
     {
         HandMade hand(2);

@@ -247,6 +247,59 @@ private slots:
         QVERIFY(count > 50);
     }
 
+    /// Where latency is most of an exchange, it is most of the bound, too: messages are no larger than a bucket.
+    void latencyIsInTheBound()
+    {
+        cluster::ClusterBuilder builder("far");
+        const std::size_t network = builder.vertex({cluster::Vertex::Kind::Network, "net", {}, {}});
+        const std::size_t type = builder.type(*cluster::knownDeviceType("V100"));
+        for (const char *name : {"a", "b", "c", "d"})
+            builder.link({cluster::Link::Kind::Network, builder.vertexOf(builder.device(builder.node(name), type)),
+                          network, 1e11, 1e11, Seconds(5e-3), true});
+        std::mt19937 random(1);
+        Bench bench(testing::problemOf(testing::randomModel(random, 4, 24), must(std::move(builder).build()), 12));
+        bool good = true;
+        for (const Shape &shape : shapesOf(bench.problem))
+            everySketch(shape, bench.lines[0], 4, kNothingAgain, [&](const Sketch &sketch) {
+                const double seconds = simulated(bench, sketch);
+                const Score score = bench.scorer.score(sketch);
+                good = good && (seconds == kNever || score.bound <= seconds * (1 + 1e-9));
+                return good;
+            });
+        QVERIFY(good);
+        const Sketch replicas{{0, {1, false}, 1, plan::ScheduleKind::OneF1B, 0}, {{0, 4, 0, 4}}};
+        const StageTimes times = *bench.scorer.stage(replicas.shape, replicas.parts.front());
+        const double bytes = bench.problem.subject.costs->parameterBytes(0, 4).value();
+        QVERIFY2(times.leastReduce > 5 * bytes / 1e11, qPrintable(QString::number(times.leastReduce)));
+        QVERIFY(bench.scorer.score(replicas).bound > 0.6 * simulated(bench, replicas));
+    }
+
+    /// The report names the space that its bound is of, with the figures of the problem.
+    void spaceIsInTheReport()
+    {
+        const Problem problem = seededProblem(1);
+        NoProgress progress;
+        const auto found = (*planners::findPlanner("auto"))->plan(problem, {{"seeds", "none"}}, progress);
+        QVERIFY(found.ok());
+        const auto has = [&](const std::string &words) {
+            return std::any_of(found->space.begin(), found->space.end(),
+                               [&](const std::string &line) { return line.find(words) != std::string::npos; });
+        };
+        std::string counts;
+        const std::vector<std::int64_t> all = microBatchCounts(problem);
+        for (auto count = all.rbegin(); count != all.rend(); ++count)
+            counts += (counts.empty() ? "" : ", ") + std::to_string(*count);
+        QVERIFY(has("micro-batches: " + counts));
+        QVERIFY(has("buckets of 25 MiB"));
+        QVERIFY(has(found->plan.estimate.at("exact") > 0 ? "ZeRO, one level for all stages: 0, 1"
+                                                         : "ZeRO, for each stage: 0, 1"));
+        Problem fixed = problem;
+        fixed.microBatch = 3;
+        const auto narrow = (*planners::findPlanner("auto"))->plan(fixed, {{"seeds", "none"}}, progress);
+        QVERIFY(narrow.ok());
+        QVERIFY(narrow->space.front() != found->space.front());
+    }
+
     /// Every way to recompute, stage by stage, of every sketch of a small transformer: recomputing the core of
     /// attention may be faster than keeping it where memory is slow. Such plans are of the space, and above its bound.
     void recomputationIsInTheBound()
