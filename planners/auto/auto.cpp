@@ -527,8 +527,8 @@ private:
     }
 
     /// What is proven of @p best, if anything is: nothing is of a search that was stopped. Plans from outside of the
-    /// space may be below the space's bound. Those from inside may not, the best ones are looked at: that is a defect,
-    /// an error in debug builds and a warning in others.
+    /// space may be below the space's bound. One of the space, among the best that are kept, may not: that is a
+    /// defect, an error in debug builds and a warning in others.
     Status addBound(const Simulated &best, PlanReport &report)
     {
         plan::Estimate &estimate = report.plan.estimate;

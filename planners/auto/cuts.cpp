@@ -167,6 +167,15 @@ double sharded(const StageTimes &times, double count, bool isFirst)
     return std::max(times.leastSharded(count), isFirst ? count * (times.leastGather + times.leastScatter) : 0);
 }
 
+/// At the best of the levels up to @p mostZero at which every replica has all parameters.
+double exchanged(const StageTimes &times, int mostZero)
+{
+    double least = times.leastExchanged(0);
+    for (int zero = 1; zero <= std::min(mostZero, 2); ++zero)
+        least = std::min(least, times.leastExchanged(zero));
+    return least;
+}
+
 /// Least seconds of the work of all devices on the cores that they have, by their number: a dynamic programme over the
 /// chunks and units that are used, from the first on. Cost: O(chunks^2 * units^2).
 double leastShared(const Scorer &scorer, const StageTable &table, std::size_t unit)
@@ -232,7 +241,7 @@ LeastSeconds leastSeconds(Scorer &scorer, const StageTable &table, const Shape &
                         ? cuts[index(place, end)] * scorer.costs().memory().cutBytes(table.layerAt(next))
                         : CutTimes{};
                     const double own = times.leastForward + times.leastBackward;
-                    const double exposed = std::min(entry.whole ? times.leastExchanged() : kNever,
+                    const double exposed = std::min(entry.whole ? exchanged(times, mostZero) : kNever,
                                                     mostZero == 3 ? sharded(times, count, chunk == 0) : kNever);
                     pass = std::min(pass,
                                     std::max({times.leastWork, own + cut.lane,

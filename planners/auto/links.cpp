@@ -95,8 +95,8 @@ double Links::Exchange::upTo(double largest, std::array<double, kSizes> &rates, 
 {
     if (m_team.size() < 2)
         return 0;
-    const auto power = static_cast<int>(std::ceil(std::log2(std::max(largest, 1.0))));
-    double &rate = rates[static_cast<std::size_t>(std::min(power, static_cast<int>(kSizes) - 1))];
+    const std::size_t size = sizeClass(largest);
+    double &rate = rates[std::min(size, kSizes - 1)];
     if (rate >= 0)
         return rate;
     if (m_links.measured()) { // such curves may have their best rate at any size
@@ -104,8 +104,13 @@ double Links::Exchange::upTo(double largest, std::array<double, kSizes> &rates, 
         all.fill(-1);
         return rate = m_links.leastRate(all, ask);
     }
-    const double bytes = std::ldexp(1.0, power);
+    const double bytes = std::exp2(static_cast<double>(size) / 4);
     return rate = ask(bytes) / bytes;
+}
+
+std::size_t Links::sizeClass(double bytes)
+{
+    return static_cast<std::size_t>(std::ceil(4 * std::log2(std::max(bytes, 1.0))));
 }
 
 double Links::Exchange::part(cost::Collective kind, double bytes) const

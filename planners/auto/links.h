@@ -20,8 +20,8 @@ public:
     /// Gradients of @p bytes a device, over the replicas of units [begin, end), whose devices are in groups of @p
     /// tensor.
     double allReduce(std::size_t begin, std::size_t end, int tensor, double bytes);
-    /// Seconds a byte of the same that no messages of at most some size go below, by powers of two: the time of a byte
-    /// never rises where messages grow, as more of them share the latency.
+    /// Seconds a byte of the same that no messages of at most some size go below, by quarters of powers of two: the
+    /// time of a byte never rises where messages grow, as more of them share the latency.
     class Exchange {
     public:
         Exchange(const Links &links, std::vector<DeviceId> team);
@@ -30,7 +30,7 @@ public:
         double gather(double largest);  ///< an all-gather of as many bytes
 
     private:
-        static constexpr std::size_t kSizes = 64;
+        static constexpr std::size_t kSizes = 256;
         template <class Ask>
         double upTo(double largest, std::array<double, kSizes> &rates, const Ask &ask) const;
         double part(cost::Collective kind, double bytes) const;
@@ -38,6 +38,8 @@ public:
         std::vector<DeviceId> m_team;                             ///< fewer than two: nothing is exchanged
         std::array<double, kSizes> m_reduce, m_scatter, m_gather; ///< negative: not asked for yet
     };
+    /// Of a size of messages: the next quarter of a power of two.
+    static std::size_t sizeClass(double bytes);
     Exchange &exchangeAtLeast(std::size_t begin, std::size_t end, int tensor);
     /// @p bytes in all, from the units [a, b) to [b, c).
     double transfer(std::size_t a, std::size_t b, std::size_t c, double bytes);

@@ -63,17 +63,18 @@ void Scorer::sumMessages()
     }
     m_largest = static_cast<double>(costs.parameterBytes(0, layers.size()).value()) + padding;
     const double bucket = std::max(static_cast<double>(plan::Plan::kBucketBytes), m_largest / kMostBuckets) + padding;
-    std::map<int, Messages> bySize;
+    std::map<std::size_t, Messages> bySize;
     for (std::size_t layer = 0; layer < layers.size(); ++layer) {
         const double largest = std::max(bucket, whole[layer] + padding);
-        Messages &messages = bySize[static_cast<int>(std::ceil(std::log2(largest)))];
+        m_largestLayer = std::max(m_largestLayer, whole[layer] + padding);
+        Messages &messages = bySize[Links::sizeClass(largest)];
         messages.largest = std::max(messages.largest, largest);
         messages.before.assign(layers.size() + 1, 0);
     }
     for (auto &[size, messages] : bySize) {
         for (std::size_t layer = 0; layer < layers.size(); ++layer) {
             const double largest = std::max(bucket, whole[layer] + padding);
-            const bool is = static_cast<int>(std::ceil(std::log2(largest))) == size;
+            const bool is = Links::sizeClass(largest) == size;
             messages.before[layer + 1] = messages.before[layer] + (is ? alone[layer] : 0);
         }
         m_messages.push_back(std::move(messages));
@@ -234,10 +235,13 @@ void Scorer::updates(const Shape &shape, const Part &part, StageTimes &times)
     times.allReduce = m_links[shape.line].allReduce(part.begin / unit, part.end / unit, shape.degree.tensor, bytes);
     Links::Exchange &least =
         m_links[shape.line].exchangeAtLeast(part.begin / unit, part.end / unit, shape.degree.tensor);
-    times.leastScatter = least.scatter(m_largest) * bytes * costs.gradientShare();
-    times.leastGather = least.gather(m_largest) * bytes;
-    const double reduce = leastReduce(part, bytes * shape.degree.tensor, least) / shape.degree.tensor;
-    times.leastReduce = std::min(reduce * costs.gradientShare(), times.leastScatter + times.leastGather);
+    const double gradients = bytes * costs.gradientShare();
+    const double parameters = costs.half() ? 0.5 * bytes : bytes; // those that operators read are gathered
+    times.leastScatter = least.scatter(m_largestLayer) * gradients;
+    times.leastGather = least.gather(m_largestLayer) * parameters;
+    times.leastAtOnce = least.scatter(m_largest) * gradients + least.gather(m_largest) * parameters;
+    times.leastReduce =
+        leastReduce(part, bytes * shape.degree.tensor, least) / shape.degree.tensor * costs.gradientShare();
     if (shape.zero
         >= 2) // reduced once a micro-batch instead of once a step; level 3 gathers parameters in both passes, too
         times.allReduce *=
@@ -333,7 +337,7 @@ Score scoreOf(const Shape &shape, std::span<const StageTimes> stages, std::span<
         score.seconds = std::max(score.seconds, ends - drain + stage.allReduce + stage.optimizer);
         const bool sharded = shape.zero == 3;
         score.bound = std::max({score.bound, fill + stage.leastWork + onlyPasses,
-                                fill + (sharded ? stage.leastSharded(count) : stage.leastExchanged()),
+                                fill + (sharded ? stage.leastSharded(count) : stage.leastExchanged(shape.zero)),
                                 sharded ? count * (stage.leastGather + stage.leastScatter) : 0});
         if (s == last)
             break;

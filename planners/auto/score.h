@@ -27,12 +27,21 @@ struct StageTimes {
     double leastBackward = 0;
     double leastWork = 0;
     double leastEach = 0;    ///< work of each single device; 0: not known, and where no cores are shared
-    double leastReduce = 0;  ///< of an exchange of all gradients, by which way ever
-    double leastScatter = 0; ///< of handing each replica its share of them, as ZeRO level 3 does for each micro-batch
-    double leastGather = 0;  ///< of gathering all parameters, as that does before
-    /// From a stage's first forward pass until its gradients are exchanged, which begins with the last backward pass at
-    /// the earliest.
-    [[nodiscard]] double leastExchanged() const { return leastWork - leastBackward + leastReduce; }
+    double leastReduce = 0;  ///< of all-reduces of all gradients
+    double leastScatter = 0; ///< of handing each replica its share of them, layer by layer, as ZeRO levels 2 and 3 do
+                             ///< for each micro-batch
+    double leastGather = 0;  ///< of gathering all parameters, likewise
+    double leastAtOnce = 0;  ///< of both in one message, as ZeRO level 1 does
+    /// From a stage's first forward pass until its gradients are exchanged, at ZeRO level 0, 1 or 2. All-reduces and
+    /// what level 2 scatters begin with the last backward pass at the earliest; level 1 scatters, and both levels
+    /// gather what was updated, after it.
+    [[nodiscard]] double leastExchanged(int zero) const
+    {
+        const double passes = leastWork - leastBackward;
+        return zero == 0 ? passes + leastReduce
+            : zero == 1  ? leastWork + leastAtOnce
+                         : std::max(leastWork, passes + leastScatter) + leastGather;
+    }
     /// The same where gradients are handed out with every one of @p count micro-batches and nothing is left to gather.
     [[nodiscard]] double leastSharded(double count) const
     {
@@ -132,6 +141,7 @@ private:
     };
     std::vector<Messages> m_messages; ///< least first
     double m_largest = 0;             ///< no message is larger
+    double m_largestLayer = 0;        ///< no message of one layer is
     bool m_halfDuplex;
     SharedCores m_cores;
     Room m_room;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tests/docs_table.h"
 #include "tests/planners/megatron_runs.h"
 
 #include <QTest>
 
+#include <algorithm>
 #include <cmath>
 
 using namespace planloom;
@@ -22,7 +24,36 @@ class MegatronTest : public QObject {
                 QString("%1 instead of %2: %3 %").arg(got).arg(published).arg(100 * (got / published - 1), 0, 'f', 2)));
     }
 
+    /// The page on prediction prints what is predicted today.
+    static void printed(const std::string &row, double got, double published, const char *unit)
+    {
+        static const auto table = docsTable(PLANLOOM_SOURCE_DIR "/resources/docs/cost.md", "bench_megatron` prints");
+        const auto [first, last] = table.equal_range(row);
+        const auto found = std::find_if(first, last, [&](const auto &entry) {
+            return entry.second.size() >= 3 && entry.second[0].ends_with(unit);
+        });
+        QVERIFY2(found != last,
+                 qPrintable(QString("no row of resources/docs/cost.md is \"%1\", in %2").arg(row.c_str(), unit)));
+        const auto &cells = found->second;
+        QVERIFY2(isPrinted(cells[0], got) && isPrinted(cells[2], got / published),
+                 qPrintable(QString("resources/docs/cost.md, %1: %2, ratio %3, now %4, %5; print the table again with "
+                                    "bench_megatron")
+                                .arg(QString::fromStdString(row), QString::fromStdString(cells[0]),
+                                     QString::fromStdString(cells[2]))
+                                .arg(got, 0, 'f', 3)
+                                .arg(got / published, 0, 'f', 4)));
+    }
+
 private slots:
+    void figuresOfTables()
+    {
+        QVERIFY(isPrinted("1.426 s", 1.42649));
+        QVERIFY(!isPrinted("1.426 s", 1.42651));
+        QVERIFY(isPrinted("13 %", 13.4));
+        QVERIFY(!isPrinted("", 0));
+        QVERIFY(docsTable(PLANLOOM_SOURCE_DIR "/resources/docs/cost.md", "no such words").empty());
+    }
+
     void iterationTimes_data()
     {
         QTest::addColumn<int>("run");
@@ -38,7 +69,8 @@ private slots:
         QVERIFY2(problem.ok(), problem.ok() ? "" : problem.error().text().c_str());
         const auto report = planned(*problem, about.options);
         QVERIFY2(report.ok(), report.ok() ? "" : report.error().text().c_str());
-        within(report->predicted.iterationSeconds, about.publishedSeconds, 0.03);
+        within(report->predicted.iterationSeconds, about.publishedSeconds, 0.02);
+        printed(about.name, report->predicted.iterationSeconds, about.publishedSeconds, " s");
     }
 
     void memory_data()
@@ -72,12 +104,20 @@ private slots:
             return *found;
         };
         const Held none = held("never", false);
-        within(none.state / kGibi, stateGib, 0.03);
-        within(none.activations / kGibi, noneGib, 0.03);
-        within(held("never", true).activations / none.activations * 100, percent[0], 0.03);
-        within(held("selective", false).activations / none.activations * 100, percent[1], 0.03);
-        within(held("selective", true).activations / none.activations * 100, percent[2], 0.03);
-        within(held("layers", false).activations / none.activations * 100, percent[3], 0.03);
+        const std::string model = QTest::currentDataTag();
+        const auto check = [&](const char *row, double got, double published, const char *unit = " %") {
+            within(got, published, 0.03);
+            printed(model + ", " + row, got, published, unit);
+        };
+        check("parameters and optimizer", none.state / kGibi, stateGib, " GiB");
+        check("activations, tensor parallel", none.activations / kGibi, noneGib, " GiB");
+        const auto share = [&](const char *recompute, bool sequence) {
+            return held(recompute, sequence).activations / none.activations * 100;
+        };
+        check("sequence parallel", share("never", true), percent[0]);
+        check("selective", share("selective", false), percent[1]);
+        check("sequence parallel, selective", share("selective", true), percent[2]);
+        check("full", share("layers", false), percent[3]);
     }
 };
 

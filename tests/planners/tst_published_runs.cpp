@@ -41,21 +41,26 @@ private slots:
     void largeRunsAreClose_data()
     {
         QTest::addColumn<QString>("name");
+        QTest::addColumn<double>("most");
         for (const char *name : {"sc21.39.1b", "vtrain.39.1b.tp8dp8pp8.mb4", "vtrain.175b.tp8dp8pp8.mb2",
                                  "mpt.h100.70b.s2048.64", "megascale.megatron.768"})
-            QTest::newRow(name) << QString(name);
+            QTest::newRow(name) << QString(name) << 0.05;
+        // Tensors shared by two machines, over rings; gradients of 16 bits over four ports a machine.
+        QTest::newRow("over machines") << QString("vtrain.18.4b.tp16dp16pp1.mb2") << 0.1;
+        QTest::newRow("many replicas") << QString("vtrain.18.4b.tp8dp32pp1.mb8") << 0.03;
     }
 
     void largeRunsAreClose()
     {
         QFETCH(QString, name);
+        QFETCH(double, most);
         for (const PublishedRun &run : allRuns()) {
             if (run.text("run") != name.toStdString())
                 continue;
             const auto report = bench::predictedRun(run);
             QVERIFY2(report.ok(), report ? "" : report.error().text().c_str());
             const double error = report->iterationSeconds / run.number("seconds") - 1;
-            QVERIFY2(std::abs(error) < 0.05, qPrintable(QString("off by %1").arg(error)));
+            QVERIFY2(std::abs(error) < most, qPrintable(QString("off by %1").arg(error)));
             return;
         }
         QFAIL("the row is not there");
