@@ -27,6 +27,8 @@ constexpr std::int64_t kFactor = 4;
 constexpr int kFewestRounds = 5;
 constexpr int kMostRounds = 200;
 constexpr int kTag = 1;
+constexpr double kShortest = 1e-7;     ///< seconds of a collective
+constexpr int kPiecesBefore = 2;       ///< of work, before a collective of ranks that share cores
 constexpr double kLongestBeside = 0.1; ///< seconds of an all-reduce beside work
 constexpr int kFewPieces = 64;
 
@@ -57,10 +59,10 @@ public:
             meshes.insert(members);
         if (m_comm.size() > 1)
             meshes.insert(m_comm.size());
+        if (const Status status = m_comm.size() > 1 ? sizePieces() : Status(); !status)
+            return status.error();
         for (const int members : meshes) {
-            std::vector<int> ranks(static_cast<std::size_t>(members));
-            std::iota(ranks.begin(), ranks.end(), 0);
-            const Result<comm::Group> group = m_comm.makeGroup(ranks);
+            const Result<comm::Group> group = makeGroups(members);
             if (!group)
                 return group.error();
             for (std::size_t kind = 0; kind < cost::kCollectives; ++kind) {
@@ -76,18 +78,38 @@ public:
     }
 
 private:
+    /// The own one; without an index: none. Where ranks share cores all of them are in one, as each core's other ranks
+    /// are at work, too, in a run; else one group has the machine for itself.
+    Result<comm::Group> makeGroups(int members)
+    {
+        comm::Group own{};
+        for (int first = 0; first + members <= (sharesCores() ? m_comm.size() : members); first += members) {
+            std::vector<int> ranks(static_cast<std::size_t>(members));
+            std::iota(ranks.begin(), ranks.end(), first);
+            const Result<comm::Group> group = m_comm.makeGroup(ranks);
+            if (!group)
+                return group;
+            if (m_comm.rank() >= first && m_comm.rank() < first + members)
+                own = *group;
+        }
+        return own;
+    }
+
+    [[nodiscard]] bool sharesCores() const { return m_options.cores > 0 && m_comm.size() > m_options.cores; }
+
     Status collective(Collective kind, comm::Group group, int members)
     {
         const bool parts =
             kind != Collective::AllReduce && kind != Collective::Broadcast; // the whole data is a part of each member
         for (std::int64_t bytes = kFirstBytes; bytes * (parts ? members : 1) <= m_options.mostBytes; bytes *= kFactor) {
             const auto once = [&]() -> Status {
-                if (m_comm.rank() >= members)
+                if (group.index < 0)
                     return {};
                 Result<comm::Request> request = start(kind, group, bytes);
                 return request ? m_comm.wait(*request, kDeadline, cost::name(kind)) : Status(request.error());
             };
-            if (const Status status = measure(cost::curveName(kind, static_cast<std::size_t>(members)), bytes, once, 1);
+            if (const Status status =
+                    measure({cost::curveName(kind, static_cast<std::size_t>(members)), bytes, sharesCores(), 1}, once);
                 !status)
                 return status;
         }
@@ -123,7 +145,7 @@ private:
                 }
                 return {};
             };
-            if (const Status status = measure(cost::kMessageCurve, bytes, once, 2); !status)
+            if (const Status status = measure({cost::kMessageCurve, bytes, false, 2}, once); !status)
                 return status;
         }
         return {};
@@ -138,8 +160,6 @@ private:
         for (const cost::CurvePoint &point : curve)
             if (bytes == 0 || point.seconds.value() <= kLongestBeside)
                 bytes = point.bytes, alone = point.seconds.value();
-        if (const Status status = sizePieces(); !status)
-            return status;
         const Result<WorkTimes> few = work(kFewPieces, 0);
         if (!few)
             return few.error();
@@ -212,9 +232,15 @@ private:
                 m_more[i] = m_more[i] * 0.999F + 1e-3F;
     }
 
+    struct Point {
+        std::string curve;
+        std::int64_t bytes;
+        bool afterWork; ///< ranks come from work, as in a run: those of a core one after the other
+        double share;   ///< of a round
+    };
     /// Medians over rounds that all ranks begin together; how many is agreed on after the first.
     template <class Once>
-    Status measure(const std::string &curve, std::int64_t bytes, const Once &once, double share)
+    Status measure(const Point &point, const Once &once)
     {
         double rounds = kFewestRounds;
         std::vector<double> seconds;
@@ -222,19 +248,41 @@ private:
             if (const Status status = m_comm.barrier(kDeadline); !status)
                 return status;
             const auto begin = Clock::now();
+            const double before = computedSeconds();
+            for (int piece = 0; piece < kPiecesBefore && point.afterWork; ++piece)
+                computePiece();
+            double worked = computedSeconds() - before;
             if (const Status status = once(); !status)
                 return status;
             double spent = secondsFrom(begin);
             if (const Status status = slowest(spent); !status)
                 return status;
+            if (const Status status = point.afterWork ? busiestCore(worked) : Status(); !status)
+                return status;
             if (round > 0) // the first one is for setup
-                seconds.push_back(spent);
+                seconds.push_back(point.afterWork ? std::max(spent - worked, kShortest) : spent);
             if (round == 1)
                 rounds = std::clamp(m_options.secondsPerPoint / std::max(spent, 1e-9),
                                     static_cast<double>(kFewestRounds), static_cast<double>(kMostRounds));
         }
-        m_curves[curve].push_back({static_cast<double>(bytes), Seconds(median(std::move(seconds)) / share)});
+        m_curves[point.curve].push_back(
+            {static_cast<double>(point.bytes), Seconds(median(std::move(seconds)) / point.share)});
         return {};
+    }
+
+    /// The processor seconds of every rank become those of the core whose ranks have the most of them together.
+    Status busiestCore(double &seconds)
+    {
+        std::vector<double> all(static_cast<std::size_t>(m_comm.size()));
+        Result<comm::Request> request = m_comm.allGather(m_comm.world(), &seconds, all.data(), sizeof(double));
+        if (!request)
+            return request.error();
+        const Status status = m_comm.wait(*request, kDeadline, "the other ranks' times");
+        std::vector<double> cores(static_cast<std::size_t>(m_options.cores));
+        for (std::size_t rank = 0; rank < all.size(); ++rank)
+            cores[rank % cores.size()] += all[rank];
+        seconds = *std::max_element(cores.begin(), cores.end());
+        return status;
     }
 
     Status slowest(double &seconds)
@@ -292,9 +340,11 @@ Status measureTransportAsRank(const std::string &file)
     auto communicator = comm::joinMpi();
     if (!communicator)
         return communicator.error();
+    TransportOptions options;
+    options.cores = runtime::coresHere(); // before this rank has a part of them alone
     runtime::pinToShare((*communicator)->localRank(), (*communicator)->localSize());
     Status status;
-    const auto figures = measureTransport(**communicator);
+    const auto figures = measureTransport(**communicator, options);
     if (!figures)
         status = figures.error();
     else if ((*communicator)->rank() == 0)

@@ -3,6 +3,7 @@
 
 #include "engine/simulate/clock.h"
 #include "executor/comm/local_group.h"
+#include "executor/runtime/affinity.h"
 #include "profiler/shared_core_work.h"
 #include "tests/engine/simulate/hand_made.h"
 
@@ -17,6 +18,7 @@ class TestTransport : public QObject {
     Q_OBJECT
 
 private slots:
+    void measuresEveryMesh_data();
     void measuresEveryMesh();
     void figuresTravelAsText();
     void workCoversTheCollective();
@@ -24,8 +26,16 @@ private slots:
     void theClockGivesBackWhatWasMeasured();
 };
 
+void TestTransport::measuresEveryMesh_data()
+{
+    QTest::addColumn<int>("cores");
+    QTest::newRow("a core each") << 0;
+    QTest::newRow("shared cores") << 2;
+}
+
 void TestTransport::measuresEveryMesh()
 {
+    QFETCH(int, cores);
     constexpr int kRanks = 3;
     comm::LocalGroup group(kRanks);
     std::vector<TransportFigures> figures(kRanks);
@@ -34,8 +44,9 @@ void TestTransport::measuresEveryMesh()
         std::vector<std::jthread> threads;
         for (int rank = 0; rank < kRanks; ++rank) {
             threads.emplace_back([&, rank] {
+                runtime::pinToShare(rank, kRanks);
                 const auto end = group.end(rank);
-                auto measured = measureTransport(*end, {4096, 1e-4});
+                auto measured = measureTransport(*end, {4096, 1e-4, cores});
                 if (measured)
                     figures[static_cast<std::size_t>(rank)] = std::move(*measured);
                 else
