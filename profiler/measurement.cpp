@@ -29,22 +29,26 @@ double sumOfMedians(const RankTimes::BySamples &pass, std::size_t steps)
     return sum;
 }
 
+using Segments = std::vector<std::vector<double>>; ///< seconds, [step][segment]
+
+/// What ranks of a core take one after the other, of as many steps as each of them has.
+void addUp(Segments &all, const Segments &rank, std::size_t segments)
+{
+    all.resize(all.empty() ? rank.size() : std::min(all.size(), rank.size()));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        all[i].resize(segments, 0);
+        for (std::size_t k = 0; k < rank[i].size(); ++k)
+            all[i][std::min(k, segments - 1)] += rank[i][k];
+    }
+}
+
 /// All ranks of a core, one after the other.
 struct Core {
     double expected = 0;
-    std::vector<std::vector<double>> steps; ///< [step][segment]
-    std::vector<double> parts;              ///< of each segment in a step, by medians; all together 1
+    Segments steps;
+    Segments computed;         ///< with what is not timed
+    std::vector<double> parts; ///< of each segment in a step, by medians; all together 1
 
-    void add(const std::vector<std::vector<double>> &rank, double seconds, std::size_t segments)
-    {
-        expected += seconds;
-        steps.resize(steps.empty() ? rank.size() : std::min(steps.size(), rank.size()));
-        for (std::size_t i = 0; i < steps.size(); ++i) {
-            steps[i].resize(segments, 0);
-            for (std::size_t k = 0; k < rank[i].size(); ++k)
-                steps[i][std::min(k, segments - 1)] += rank[i][k];
-        }
-    }
     void findParts(std::size_t segments)
     {
         for (std::size_t k = 0; k < segments; ++k) {
@@ -58,6 +62,24 @@ struct Core {
             part = all > 0 ? part / all : 0;
     }
 };
+
+/// Of a step that took @p busy seconds, those in which no core computed: while they changed from rank to rank.
+double changesOf(const std::map<int, Core> &cores, std::size_t segments, double busy)
+{
+    std::size_t steps = cores.begin()->second.computed.size();
+    for (const auto &[index, core] : cores)
+        steps = std::min(steps, core.computed.size());
+    std::vector<double> computed(steps, 0);
+    for (std::size_t i = 0; i < steps; ++i) {
+        for (std::size_t k = 0; k < segments; ++k) {
+            double longest = 0;
+            for (const auto &[index, core] : cores)
+                longest = std::max(longest, core.computed[i][k]);
+            computed[i] += longest;
+        }
+    }
+    return computed.empty() ? 0 : std::max(busy - median(std::move(computed)), 0.0);
+}
 
 /// Of a step of all ranks; 1 where they do not have equally many.
 std::size_t segmentsOf(const std::vector<RankTimes> &ranks)
@@ -133,6 +155,7 @@ void Measurement::measure(std::size_t thread, RankThreads &all, const std::funct
     times.optimizer = own.optimizer();
     times.updated = own.updated();
     times.steps = own.steps();
+    times.computed = own.computed();
     times.core = static_cast<int>(thread) % m_cores;
     if (!all.sync() || m_rankOf.size() < 2 || m_stopped)
         return;
@@ -188,8 +211,12 @@ double skewOf(const std::vector<RankTimes> &ranks, const std::vector<double> &ex
     const std::size_t segments = segmentsOf(ranks);
     std::map<int, Core> cores;
     for (std::size_t r = 0; r < ranks.size(); ++r) {
-        if (expected[r] > 0 && !ranks[r].steps.empty()) // else nothing comes by here
-            cores[ranks[r].core].add(ranks[r].steps, expected[r], segments);
+        if (expected[r] > 0 && !ranks[r].steps.empty()) { // else nothing comes by here
+            Core &core = cores[ranks[r].core];
+            core.expected += expected[r];
+            addUp(core.steps, ranks[r].steps, segments);
+            addUp(core.computed, ranks[r].computed, segments);
+        }
     }
     if (cores.empty())
         return 1;
@@ -200,26 +227,22 @@ double skewOf(const std::vector<RankTimes> &ranks, const std::vector<double> &ex
         expectedOfCore += core.expected / static_cast<double>(cores.size());
         steps = std::min(steps, core.steps.size());
     }
-    std::vector<double> slowest(steps, 0);  // each segment on the core that takes longest for it, of what is expected
-    std::vector<double> computed(steps, 0); // the same in seconds
+    std::vector<double> slowest(steps, 0); // each segment on the core that takes longest for it, of what is expected
     for (std::size_t k = 0; k < segments; ++k) {
         double part = 0;
         for (const auto &[index, core] : cores)
             part += core.parts[k] / static_cast<double>(cores.size());
         for (std::size_t i = 0; i < steps; ++i) {
             double latest = 0;
-            double longest = 0;
             for (const auto &[index, core] : cores) {
                 const double own = core.parts[k] * core.expected;
                 latest = std::max(latest, own > 0 ? core.steps[i][k] / own : 0);
-                longest = std::max(longest, core.steps[i][k]);
             }
             slowest[i] += latest * part;
-            computed[i] += longest;
         }
     }
     const auto waited = std::ranges::find_if(ranks, &RankTimes::inStep);
-    const double changes = waited != ranks.end() ? std::max(waited->busy - median(std::move(computed)), 0.0) : 0;
+    const double changes = waited != ranks.end() ? changesOf(cores, segments, waited->busy) : 0;
     return std::max(median(std::move(slowest)) + changes / expectedOfCore, 1.0);
 }
 

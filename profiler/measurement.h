@@ -21,13 +21,14 @@ struct RankTimes {
     const program::Body *body = nullptr;
     BySamples forward;
     BySamples backward;
-    std::vector<double> optimizer;          ///< seconds of steps
-    std::int64_t updated = 0;               ///< parameters that each step updates
-    std::vector<std::vector<double>> steps; ///< [step][segment]: Replica::steps
-    int core = 0;                           ///< that other ranks may share
-    bool inStep = false;                    ///< ranks waited for each other at the end of each segment
-    double busy = 0;                        ///< seconds of a step while all ranks are at work
-    double alone = 0;                       ///< and while the others are idle; 0: not measured
+    std::vector<double> optimizer;             ///< seconds of steps
+    std::int64_t updated = 0;                  ///< parameters that each step updates
+    std::vector<std::vector<double>> steps;    ///< [step][segment]: Replica::steps
+    std::vector<std::vector<double>> computed; ///< likewise, with what is not timed: Replica::computed
+    int core = 0;                              ///< that other ranks may share
+    bool inStep = false;                       ///< ranks waited for each other at the end of each segment
+    double busy = 0;                           ///< seconds of a step while all ranks are at work
+    double alone = 0;                          ///< and while the others are idle; 0: not measured
 };
 
 /// Ranks of a Program at work on threads, each on its own share of the cores, without communication: every rank does

@@ -289,9 +289,15 @@ void Replica::step(bool record, const std::function<void()> &between)
 
 void Replica::oneStep(Recorded recorded, const std::function<void()> &between)
 {
+    std::vector<double> computed;
+    std::int64_t segmentBegin = nanoseconds();
     for (std::size_t i = 0; i < m_tasks.size(); ++i) {
-        if (between && i > 0 && m_segments[i] != m_segments[i - 1])
-            between();
+        if (i > 0 && m_segments[i] != m_segments[i - 1]) {
+            computed.push_back(static_cast<double>(nanoseconds() - segmentBegin) * kNanosecond);
+            if (between)
+                between();
+            segmentBegin = nanoseconds();
+        }
         if (m_status)
             run(i, recorded);
     }
@@ -303,6 +309,8 @@ void Replica::oneStep(Recorded recorded, const std::function<void()> &between)
         wait();
     if (!recorded.passes)
         return;
+    computed.push_back(static_cast<double>(nanoseconds() - segmentBegin) * kNanosecond);
+    m_computed.push_back(std::move(computed));
     m_optimizer.push_back(std::max(static_cast<double>(nanoseconds() - begin) * kNanosecond - m_waitSeconds, 0.0));
     m_segmentSeconds.back() += m_optimizer.back();
     m_steps.push_back(m_segmentSeconds);

@@ -80,6 +80,8 @@ public:
     /// Recorded seconds of the segments of each step: what is computed from one collective inside a body, in which
     /// ranks wait for each other, to the next, and the optimizer with the last of them.
     [[nodiscard]] const std::vector<std::vector<double>> &steps() const { return m_steps; }
+    /// The same with all that a rank computes in a step: recomputation, and what lies between the parts that are timed.
+    [[nodiscard]] const std::vector<std::vector<double>> &computed() const { return m_computed; }
     /// Seconds of the optimizer's steps.
     [[nodiscard]] const std::vector<double> &optimizer() const { return m_optimizer; }
     /// By samples of the slice.
@@ -137,6 +139,7 @@ private:
     std::vector<double> m_optimizer;
     std::vector<std::vector<double>> m_steps;
     std::vector<double> m_segmentSeconds; ///< of the step at hand
+    std::vector<std::vector<double>> m_computed;
     std::map<std::int64_t, PassTimes> m_forward;
     std::map<std::int64_t, PassTimes> m_backward;
     std::int64_t m_step = 0;

@@ -260,13 +260,13 @@ private:
             if (const Status status = point.afterWork ? busiestCore(worked) : Status(); !status)
                 return status;
             if (round > 0) // the first one is for setup
-                seconds.push_back(point.afterWork ? std::max(spent - worked, kShortest) : spent);
+                seconds.push_back(point.afterWork ? spent - worked : spent);
             if (round == 1)
                 rounds = std::clamp(m_options.secondsPerPoint / std::max(spent, 1e-9),
                                     static_cast<double>(kFewestRounds), static_cast<double>(kMostRounds));
         }
         m_curves[point.curve].push_back(
-            {static_cast<double>(point.bytes), Seconds(median(std::move(seconds)) / point.share)});
+            {static_cast<double>(point.bytes), Seconds(std::max(median(std::move(seconds)), kShortest) / point.share)});
         return {};
     }
 

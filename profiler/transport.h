@@ -28,9 +28,9 @@ struct TransportOptions {
 
 /// Collective: every rank of @p communicator calls it, each already on its own cores. Times of every collective among
 /// the first 2, 4, 8 ... and all ranks, and of messages between ranks 0 and 1, over sizes from 64 bytes on by factors
-/// of 8; medians, of the slowest member. Where ranks share cores they come to a collective from work, as in a run: then
-/// some of them sleep, or wait for their turn. Where ranks share cores, also by how much longer they compute while an
-/// all-reduce is under way. Rank 0 gets the figures, the others get none. Errors: those of the transport.
+/// of 4; medians, of the slowest member. Where ranks share cores they come to a collective from work, as in a run, and
+/// all of them are in a group of so many at once. Where ranks share cores, also by how much longer they compute while
+/// an all-reduce is under way. Rank 0 gets the figures, the others get none. Errors: those of the transport.
 Result<TransportFigures> measureTransport(comm::Communicator &communicator, const TransportOptions &options = {});
 
 /// Figures as the file in which ranks return them; the same text as in a profile.

@@ -87,11 +87,11 @@ struct TaskComparison {
 
 std::string whyNoRecords(const Side &side)
 {
-    const bool behind = side.measured && side.measured->thenFrom > 0;
+    const bool changes = side.measured && side.measured->thenFrom > 0;
     return fmt::format("tasks are not compared: the trace of {} is empty; {}", side.path,
-                       behind
-                           ? "since it was resumed it made steps by gradients alone, and of such a plan the iterations "
-                             "by ADMM are traced"
+                       changes
+                           ? "of such a plan the iterations by ADMM alone are traced, and it made none since it was "
+                             "resumed, or was not to record them (train --trace)"
                            : "its steps were not recorded (train --trace)");
 }
 

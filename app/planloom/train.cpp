@@ -96,15 +96,21 @@ void printSummary(const run::Summary &summary, const std::vector<trace::RankInfo
     output.line(fmt::format("steps         {}", summary.steps));
     output.line(fmt::format("loss          {:.6g} -> {:.6g}", summary.lossFirst, summary.lossLast));
     const std::string expected = format(Seconds(summary.predictedIterationSeconds));
-    output.line(fmt::format("iteration     {} (median), predicted {} {}",
-                            format(Seconds(summary.iterationSecondsMedian)), expected,
-                            summary.ranksOnProcessors > 0 ? std::string("on GPUs; it was trained on processors")
-                                                          : fmt::format("({:+.1f} %)", summary.predictionError * 100)));
-    if (summary.thenFrom > 0)
-        output.line(fmt::format("from step {:<4}{} (median) by gradients, predicted {} ({:+.1f} %)", summary.thenFrom,
-                                format(Seconds(summary.thenSecondsMedian)),
-                                format(Seconds(summary.thenSecondsPredicted)),
-                                (summary.thenSecondsPredicted / summary.thenSecondsMedian - 1) * 100));
+    if (summary.iterationSecondsMedian > 0)
+        output.line(fmt::format("iteration     {} (median), predicted {} {}",
+                                format(Seconds(summary.iterationSecondsMedian)), expected,
+                                summary.ranksOnProcessors > 0
+                                    ? std::string("on GPUs; it was trained on processors")
+                                    : fmt::format("({:+.1f} %)", summary.predictionError * 100)));
+    if (summary.thenFrom > 0) {
+        const bool comparable = summary.ranksOnProcessors == 0 && summary.thenSecondsMedian > 0;
+        output.line(
+            fmt::format("from step {:<4}{} (median) by gradients, predicted {}{}", summary.thenFrom,
+                        format(Seconds(summary.thenSecondsMedian)), format(Seconds(summary.thenSecondsPredicted)),
+                        comparable ? fmt::format(" ({:+.1f} %)",
+                                                 (summary.thenSecondsPredicted / summary.thenSecondsMedian - 1) * 100)
+                                   : std::string()));
+    }
     if (summary.evaluation)
         output.line(
             fmt::format("validation    {} samples: {}", summary.evaluation->samples, scores(*summary.evaluation)));

@@ -515,7 +515,8 @@ private:
         const StageInstance &at = m_in.instances[instance];
         const std::int64_t sent =
             m_times.sentBytes(collective, bucket.team, bytes, at.rank, gathers ? bucket.type : graph::DType::F32);
-        return add(instance, Lane::Collective, -1, m_times.exchange(at.stage, collective, bucket.team, bytes),
+        const std::int64_t travels = gathers || averages ? bytes : m_times.asGradients(bytes);
+        return add(instance, Lane::Collective, -1, m_times.exchange(at.stage, collective, bucket.team, travels),
                    program::Exchange{bucket.policy, collective, averages, false, index, bucket.team, sent});
     }
 
@@ -526,7 +527,8 @@ private:
         const Bucket &bucket = m_in.buckets.at(index);
         const StageInstance &at = m_in.instances[instance];
         const std::int64_t sent = m_times.sentBytes(kSum, inside, bucket.bytes(), at.rank, graph::DType::F32);
-        return add(instance, Lane::Collective, -1, m_times.exchange(at.stage, kSum, inside, bucket.bytes()),
+        return add(instance, Lane::Collective, -1,
+                   m_times.exchange(at.stage, kSum, inside, m_times.asGradients(bucket.bytes())),
                    program::Exchange{bucket.policy, kSum, false, true, index, inside, sent});
     }
 

@@ -171,10 +171,13 @@ Seconds TaskTimes::allToAll(TeamId team, std::int64_t largest, std::int64_t mean
     return entry->second;
 }
 
+std::int64_t TaskTimes::asGradients(std::int64_t bytes) const
+{
+    return std::llround(static_cast<double>(bytes) * m_costs.gradientShare());
+}
+
 Seconds TaskTimes::exchange(StageId stage, cost::Collective kind, TeamId team, std::int64_t whole)
 {
-    if (kind == cost::Collective::AllReduce || kind == cost::Collective::ReduceScatter)
-        whole = std::llround(static_cast<double>(whole) * m_costs.gradientShare());
     const auto [entry, isNew] = m_exchanges.try_emplace(std::make_tuple(stage, kind, team, whole));
     if (isNew) {
         const auto [known, isFirst] = m_replicaGroups.try_emplace({stage, team});

@@ -59,6 +59,8 @@ public:
     /// A collective after the last micro-batch, when all groups of replicas of a tensor-parallel stage exchange at
     /// once.
     Seconds exchange(StageId stage, cost::Collective kind, TeamId team, std::int64_t whole);
+    /// What gradients that take so many bytes in float32 travel as.
+    [[nodiscard]] std::int64_t asGradients(std::int64_t bytes) const;
     /// @p bytes of numbers summed up over all ranks of the plan.
     Seconds agreement(std::int64_t bytes);
     /// A message of @p instance's rank to a parameter server on the machine of the plan's first device, and the answer;

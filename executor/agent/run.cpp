@@ -479,9 +479,9 @@ run::Summary Run::summarize() const
     summary.lossLast = steps.back().loss;
     addSeconds(m_prediction, steps, summary);
     summary.ranksOnProcessors = m_ranksOnProcessors;
-    if (m_ranksOnProcessors > 0)
+    if (m_ranksOnProcessors > 0 || !(summary.iterationSecondsMedian > 0)) // of a resumed run, all may lie behind it
         summary.predictionError = std::numeric_limits<double>::quiet_NaN();
-    else if (summary.iterationSecondsMedian > 0)
+    else
         summary.predictionError = summary.predictedIterationSeconds / summary.iterationSecondsMedian - 1;
     summary.peakBytesPredicted = peaksBetween(m_prediction, m_from, m_recorder.stepsDone());
     const std::vector<WorkerMemory> memory = m_group->memory(); // of roles and servers, too, which have no arena

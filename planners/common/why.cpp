@@ -284,7 +284,7 @@ private:
     [[nodiscard]] const char *nameOf(std::size_t traffic) const
     {
         if (m_plan.admm)
-            return "the exchange of sums and of border states";
+            return m_plan.admm->timeRanges > 1 ? "the exchange of sums and of border states" : "the exchange of sums";
         const bool averages = traffic == static_cast<std::size_t>(Traffic::Exchange) && m_plan.exchange.averages();
         return averages ? "the average of parameters" : kTrafficNames[traffic];
     }
@@ -384,6 +384,9 @@ struct BusyRole {
     double seconds = 0; ///< an iteration
 };
 
+/// Others wait for one that is at work for so much of the time; for less, rather for messages and turns.
+constexpr double kSetsThePace = 0.8;
+
 /// The one with most work in the simulated iterations; nothing, if there are no records of such roles.
 std::optional<BusyRole> busiestRole(const program::Program &program, const trace::Trace &trace)
 {
@@ -415,7 +418,7 @@ plan::Why withServer(plan::Why why, const program::Program &program, const simul
     const std::string workers =
         fmt::format("workers compute for {:.0f} to {:.0f} % of the time, and wait for versions of the parameters",
                     100 * least->busyFraction, 100 * most->busyFraction);
-    if (server <= most->busyFraction) {
+    if (server <= most->busyFraction || server < kSetsThePace) {
         why.detail =
             fmt::format("{}; {}, which take their server {:.0f} %", why.stages.front().detail, workers, 100 * server);
         return why;
@@ -445,11 +448,11 @@ plan::Why whyOf(const plan::Plan &plan, const plan::Subject &subject, const prog
     const double waits = iteration - std::exchange(alone->report.iterationSeconds, iteration);
     plan::Why why = Explanation(plan, subject, ranks, *alone).make();
     const auto busiest = busiestRole(program, simulation.trace);
-    if (!busiest || why.limit == "memory")
+    if (!busiest)
         return why;
     const std::string text =
         fmt::format("{}, {} {:.0f} %", busiest->role, busiest->lane, 100 * std::min(1.0, busiest->seconds / iteration));
-    if (busiest->seconds <= iteration - waits) { // the trainers have more to do
+    if (why.limit == "memory" || busiest->seconds <= iteration - waits || busiest->seconds < kSetsThePace * iteration) {
         why.detail += "; busiest of the other roles: " + text;
         return why;
     }

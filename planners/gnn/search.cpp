@@ -89,18 +89,19 @@ Result<SearchResult> searchPlacement(const Job &job, const SearchOptions &option
     found.candidates = {found.initial};
     if (options.kind == SearchKind::Initial)
         return found;
-    if (colocated)
+    if (colocated) {
         found.candidates.push_back(*colocated);
+        if (*found.colocatedSeconds < found.seconds) {
+            found.seconds = *found.colocatedSeconds;
+            found.machineOf = *colocated;
+        }
+    }
     constexpr std::int64_t kFew = 4096; // schedules of small jobs: less than the chain's own
     if (options.kind == SearchKind::Exhaustive || fewPlacements(job, kFew)) {
         const std::int64_t most = options.kind == SearchKind::Exhaustive ? options.mostPlacements : kFew;
         if (Status status = tryAll(job, options, most, found, progress); !status)
             return status.error();
         return found;
-    }
-    if (colocated && *found.colocatedSeconds < found.seconds) {
-        found.seconds = *found.colocatedSeconds;
-        found.machineOf = *colocated;
     }
     followDescent(job, evaluation, found, progress);
     ExploreOptions how = options.explore;

@@ -242,8 +242,14 @@ void TestProfileModel::ranksWaitInEachSegment()
     other.steps = {{2, 4}, {2, 5}, {3, 4}, {2, 4}, {2, 5}};
     QCOMPARE(skewOf({one, other}, {6, 6}), 8.0 / 6); // 6, 3 + 5, 3 + 5, 6, 3 + 5
     one.inStep = other.inStep = true;
-    one.busy = other.busy = 8.5;
-    QCOMPARE(skewOf({one, other}, {6, 6}), 8.5 / 6); // with changes from rank to rank
+    one.busy = other.busy = 9.5;
+    one.computed = one.steps;
+    other.computed = other.steps;
+    QCOMPARE(skewOf({one, other}, {6, 6}), 9.5 / 6); // with changes from rank to rank
+    for (RankTimes *rank : {&one, &other})
+        for (std::vector<double> &step : rank->computed)
+            step[1] += 1; // recomputed, for which the clock has tasks of its own
+    QCOMPARE(skewOf({one, other}, {6, 6}), 8.5 / 6);
     one.inStep = other.inStep = false;
     other.core = 0;
     QCOMPARE(skewOf({one, other}, {6, 6}), 14.0 / 12); // one after the other: neither waits for the core

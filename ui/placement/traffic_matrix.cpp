@@ -33,6 +33,7 @@ void TrafficMatrix::set(std::shared_ptr<const PlacementFigures> figures, SentFea
     m_sent = std::move(sent);
     if (!m_figures || m_sent.iterations == 0 || m_sent.bytes.size() != m_figures->features.size())
         m_sent = {};
+    placeNote();
     update();
 }
 
@@ -46,16 +47,23 @@ QString TrafficMatrix::note() const
         .arg(m_sent.iterations);
 }
 
-/// At the bottom; empty where nothing was sent.
+/// At the bottom; empty where nothing was sent, or without room for it.
 QRectF TrafficMatrix::noteArea() const
 {
-    if (m_sent.bytes.empty())
+    if (m_sent.bytes.empty() || !m_figures)
         return {};
     const QRect room(2, 0, std::max(1, width() - 4), height());
     const QRect text = fontMetrics().boundingRect(room, Qt::TextWordWrap, note());
+    constexpr double kLeastCell = 6; // the cells come first; the tool tip has the text as well
+    if (height() - text.height() - kColumnName < kLeastCell * m_figures->stores())
+        return {};
     return {2.0, static_cast<double>(height() - text.height() - 2), static_cast<double>(room.width()),
             static_cast<double>(text.height())};
 }
+
+void TrafficMatrix::placeNote() { m_note = noteArea(); }
+
+void TrafficMatrix::resizeEvent(QResizeEvent *) { placeNote(); }
 
 std::size_t TrafficMatrix::placeOf(std::int32_t store, std::int32_t sampler) const
 {
@@ -73,7 +81,7 @@ QRectF TrafficMatrix::cellOf(std::int32_t store, std::int32_t sampler) const
 {
     const double across = (width() - kRowName - 1) / std::max(1, m_figures->samplers());
     const double down =
-        std::min(kMostCell, (height() - noteArea().height() - kColumnName - 1) / std::max(1, m_figures->stores()));
+        std::min(kMostCell, (height() - m_note.height() - kColumnName - 1) / std::max(1, m_figures->stores()));
     return {kRowName + sampler * across, kColumnName + store * down, across, down};
 }
 
@@ -107,7 +115,8 @@ void TrafficMatrix::paintEvent(QPaintEvent *)
         return;
     const QFontMetrics metrics = painter.fontMetrics();
     painter.setPen(t.dimText);
-    painter.drawText(noteArea(), Qt::TextWordWrap, note());
+    if (!m_note.isEmpty())
+        painter.drawText(m_note, Qt::TextWordWrap, note());
     const double most = std::max(1.0, *std::max_element(m_figures->features.begin(), m_figures->features.end()));
     const std::int32_t first = m_figures->job.first(gnn::RoleKind::Sampler);
     for (std::int32_t s = 0; s < m_figures->samplers(); ++s) {

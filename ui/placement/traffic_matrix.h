@@ -28,14 +28,17 @@ public:
 protected:
     void paintEvent(QPaintEvent *event) override;
     bool event(QEvent *event) override;
+    void resizeEvent(QResizeEvent *event) override;
 
 private:
     [[nodiscard]] QRectF noteArea() const;
+    void placeNote();
     [[nodiscard]] std::size_t placeOf(std::int32_t store, std::int32_t sampler) const;
     [[nodiscard]] bool isLocal(std::int32_t store, std::int32_t sampler) const;
 
     std::shared_ptr<const PlacementFigures> m_figures;
     SentFeatures m_sent;
+    QRectF m_note; ///< where it is drawn; empty: there is none, or no room
 };
 
 } // namespace planloom::ui

@@ -428,6 +428,7 @@ private slots:
         QVERIFY(found && !found->complete());
         QCOMPARE(found->all->tried, 3);
         QVERIFY(found->seconds <= initial);
+        QVERIFY(!found->colocatedSeconds || found->seconds <= *found->colocatedSeconds);
         QCOMPARE(found->seconds, secondsOf(job, found->machineOf));
     }
 
