@@ -273,27 +273,34 @@ private:
     /// The processor seconds of every rank become those of the core whose ranks have the most of them together.
     Status busiestCore(double &seconds)
     {
-        std::vector<double> all(static_cast<std::size_t>(m_comm.size()));
-        Result<comm::Request> request = m_comm.allGather(m_comm.world(), &seconds, all.data(), sizeof(double));
-        if (!request)
-            return request.error();
-        const Status status = m_comm.wait(*request, kDeadline, "the other ranks' times");
+        const Result<std::vector<double>> all = ofAllRanks(seconds);
+        if (!all)
+            return all.error();
         std::vector<double> cores(static_cast<std::size_t>(m_options.cores));
-        for (std::size_t rank = 0; rank < all.size(); ++rank)
-            cores[rank % cores.size()] += all[rank];
+        for (std::size_t rank = 0; rank < all->size(); ++rank)
+            cores[rank % cores.size()] += (*all)[rank];
         seconds = *std::max_element(cores.begin(), cores.end());
-        return status;
+        return {};
     }
 
     Status slowest(double &seconds)
+    {
+        const Result<std::vector<double>> all = ofAllRanks(seconds);
+        if (!all)
+            return all.error();
+        seconds = *std::max_element(all->begin(), all->end());
+        return {};
+    }
+
+    Result<std::vector<double>> ofAllRanks(double seconds)
     {
         std::vector<double> all(static_cast<std::size_t>(m_comm.size()));
         Result<comm::Request> request = m_comm.allGather(m_comm.world(), &seconds, all.data(), sizeof(double));
         if (!request)
             return request.error();
-        const Status status = m_comm.wait(*request, kDeadline, "the other ranks' times");
-        seconds = *std::max_element(all.begin(), all.end());
-        return status;
+        if (const Status status = m_comm.wait(*request, kDeadline, "the other ranks' times"); !status)
+            return status.error();
+        return all;
     }
 
     comm::Communicator &m_comm;
