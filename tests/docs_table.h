@@ -30,7 +30,8 @@ inline std::multimap<std::string, std::vector<std::string>> docsTable(const std:
         std::istringstream words(line.substr(1));
         for (std::string cell; std::getline(words, cell, '|');) {
             const std::size_t first = cell.find_first_not_of(' ');
-            cells.push_back(first == std::string::npos ? "" : cell.substr(first, cell.find_last_not_of(' ') - first + 1));
+            cells.push_back(first == std::string::npos ? ""
+                                                       : cell.substr(first, cell.find_last_not_of(' ') - first + 1));
         }
         if (!cells.empty())
             rows.emplace(cells.front(), std::vector<std::string>(cells.begin() + 1, cells.end()));
