@@ -14,6 +14,7 @@ struct MadeOperator {
     graph::Op op;
     std::vector<device::Argument> inputs, outputs;
     std::vector<Buffer> values;
+    double tolerance = 2e-5;
 };
 
 class MadeOperators {
@@ -136,17 +137,63 @@ public:
         return std::move(made.m_all);
     }
 
+    /// Attention in bfloat16 and its gradient, with heads that tensor cores take and with others: tiles that end with
+    /// the tokens and tiles that do not, heads that share keys, hidden keys.
+    static std::vector<MadeOperator> ofAttention()
+    {
+        struct Shape {
+            std::int64_t n, t, heads, kvHeads, width, causal;
+            bool masked;
+        };
+        constexpr Shape kShapes[]{{1, 130, 2, 2, 64, 1, false}, {2, 64, 2, 1, 64, 0, false},
+                                  {2, 70, 1, 1, 64, 0, true},   {1, 75, 4, 2, 64, 1, true},
+                                  {1, 1, 1, 1, 64, 1, false},   {1, 99, 2, 1, 128, 1, false},
+                                  {2, 64, 1, 1, 128, 0, true},  {1, 40, 2, 2, 32, 1, false}};
+        MadeOperators made;
+        for (const Shape &shape : kShapes) {
+            const graph::Attributes how{{"heads", shape.heads}, {"kv_heads", shape.kvHeads}, {"causal", shape.causal}};
+            const Ints rows{shape.n, shape.t, shape.heads * shape.width};
+            const Ints packed{shape.n, shape.t, (shape.heads + 2 * shape.kvHeads) * shape.width};
+            const Ints sums{shape.n, shape.heads, shape.t};
+            std::vector<Given> mask;
+            if (shape.masked) {
+                Ints seen;
+                for (std::int64_t i = 0; i < shape.n * shape.t; ++i)
+                    seen.push_back(i % 5 != 0 && i % 64 < 60 ? 1 : 0);
+                mask.push_back(integers(seen));
+                mask.back().argument.dims = {shape.n, shape.t};
+            }
+            std::vector<Given> in{inHalf(made.floats(packed))};
+            in.insert(in.end(), mask.begin(), mask.end());
+            made.add("Attention", how, in, {rows, sums}, graph::DType::BF16);
+            made.m_all.back().outputs[1].type = graph::DType::F32;
+            in = {inHalf(made.floats(rows)), inHalf(made.floats(packed)), inHalf(made.floats(rows)),
+                  made.floats(sums, false, 3, 5)};
+            in.insert(in.end(), mask.begin(), mask.end());
+            made.add("AttentionGrad", how, in, {packed}, graph::DType::BF16);
+        }
+        for (MadeOperator &each : made.m_all)
+            each.tolerance = 2e-2;
+        return std::move(made.m_all);
+    }
+
     struct Given {
         device::Argument argument;
         Buffer values;
     };
+    static Given inHalf(Given floats)
+    {
+        floats.argument.type = graph::DType::BF16;
+        floats.values = halved(floats.values);
+        return floats;
+    }
     static Given integers(const Ints &values)
     {
         Given made{{graph::DType::I64, {static_cast<std::int64_t>(values.size())}, true}, Buffer(8 * values.size())};
         std::memcpy(made.values.data(), values.data(), made.values.size());
         return made;
     }
-    Given floats(const Ints &dims, bool last = false, double low = -1)
+    Given floats(const Ints &dims, bool last = false, double low = -1, double high = 1)
     {
         Given made{{graph::DType::F32, dims, true}, {}};
         if (last)
@@ -154,7 +201,7 @@ public:
         made.values.resize(static_cast<std::size_t>(4 * made.argument.elements()));
         cases::Sequence sequence(++m_seed);
         for (std::size_t at = 0; at < made.values.size(); at += 4) {
-            const auto value = static_cast<float>(sequence.next(low, 1));
+            const auto value = static_cast<float>(sequence.next(low, high));
             std::memcpy(made.values.data() + at, &value, 4);
         }
         return made;

@@ -126,9 +126,11 @@ void TestGpuOperators::fusedOperatorsAgree()
 
 void TestGpuOperators::madeOperatorsAgree()
 {
-    for (const auto &family : {MadeOperators::ofShards(), MadeOperators::ofIndices(), MadeOperators::ofImages()})
+    for (const auto &family : {MadeOperators::ofShards(), MadeOperators::ofIndices(), MadeOperators::ofImages(),
+                               MadeOperators::ofAttention()})
         for (const MadeOperator &made : family) {
-            const std::string wrong = m_parity->compareOperator(made.op, made.inputs, made.outputs, made.values);
+            const std::string wrong =
+                m_parity->compareOperator(made.op, made.inputs, made.outputs, made.values, made.tolerance);
             QVERIFY2(wrong.empty(), wrong.c_str());
         }
     QVERIFY(!m_gpu->onHost().contains("Concat"));

@@ -58,6 +58,13 @@ public:
         if (hasShared(extra + each * kRowThreads))
             start(kNumberOf<K>, kernel, blocks, rowThreads(), extra + each * rowThreads());
     }
+    /// The same with @p threads threads a block.
+    template <class K>
+    void blocks(const K &kernel, std::int64_t blocks, unsigned int threads, std::int64_t extra)
+    {
+        if (hasShared(extra))
+            start(kNumberOf<K>, kernel, blocks, threads, extra);
+    }
     /// The same for @p items independent items.
     template <class K>
     void items(const K &kernel, std::int64_t items)

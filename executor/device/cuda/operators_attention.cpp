@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
+#include <type_traits>
 
 namespace planloom::cuda {
 
@@ -50,6 +53,62 @@ AttentionTiles tilesFor(std::int64_t d, std::int64_t (AttentionTiles::*floats)(s
 
 std::int64_t tilesOf(std::int64_t tokens, std::int64_t tile) { return (tokens + tile - 1) / tile; }
 
+bool isHalf(const device::Argument &argument) { return argument.present && argument.type == graph::DType::BF16; }
+
+/// Calls @p make with the kernels for heads of 64 or 128, as a number's type; false: there are none for these tensors.
+template <class F>
+bool withTiles(const AttentionShape &shape, bool halves, F make)
+{
+    if (!halves || (shape.d != 64 && shape.d != 128) || shape.t > std::numeric_limits<std::int32_t>::max())
+        return false;
+    if (shape.d == 64)
+        make(std::integral_constant<int, 64>());
+    else
+        make(std::integral_constant<int, 128>());
+    return true;
+}
+
+template <int D>
+Made makeFlashAttention(const AttentionShape &shape)
+{
+    FlashForward<D> kernel;
+    kernel.shape = shape;
+    return makeFunction([kernel](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
+        AttentionShape &s = kernel.shape;
+        s.qkv.data = in[0];
+        s.mask = static_cast<const std::int64_t *>(given(in, 1));
+        kernel.y = static_cast<std::uint16_t *>(out[0]);
+        kernel.logSumExp = static_cast<float *>(given(out, 1));
+        queue.blocks(kernel, s.n * s.heads * tilesOf(s.t, kFlashRows), kFlashThreads, kernel.kExtra);
+    });
+}
+
+template <int D>
+Made makeFlashGradient(const Request &request, const AttentionShape &shape)
+{
+    auto means = scratchOf<float>(request, shape.n * shape.heads * shape.t);
+    if (!means)
+        return means.error();
+    FlashMeans<D> mean;
+    mean.shape = shape;
+    mean.made = at<float>(*means);
+    return makeFunction([mean, kept = *means](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
+        AttentionShape &s = mean.shape;
+        s.qkv.data = in[1];
+        s.mask = static_cast<const std::int64_t *>(given(in, 4));
+        mean.dy = static_cast<const std::uint16_t *>(in[0]);
+        mean.y = static_cast<const std::uint16_t *>(in[2]);
+        mean.logSumExp = static_cast<const float *>(in[3]);
+        mean.means = mean.made;
+        mean.dQkv = static_cast<std::uint16_t *>(out[0]);
+        const FlashQueryGradient<D> queries{mean};
+        const FlashKeyGradient<D> keys{mean};
+        queue.items(mean, s.n * s.heads * s.t);
+        queue.blocks(queries, s.n * s.heads * tilesOf(s.t, kFlashRows), kFlashThreads, queries.kExtra);
+        queue.blocks(keys, s.n * s.kvHeads * tilesOf(s.t, kFlashRows), kFlashThreads, keys.kExtra);
+    });
+}
+
 Made makeAttention(const Request &request)
 {
     const auto shape = attentionShape(request, 0, 1);
@@ -57,6 +116,10 @@ Made makeAttention(const Request &request)
         || (request.hasOutput(1)
             && (request.outSize(1) != shape->n * shape->heads * shape->t || !isFull(request.outputs[1]))))
         return onlyOnHost(request);
+    std::optional<Made> flash;
+    if (withTiles(*shape, isHalf(request.inputs[0]) && isHalf(request.outputs[0]),
+                  [&](auto d) { flash = makeFlashAttention<d>(*shape); }))
+        return std::move(*flash);
     AttentionForward kernel;
     kernel.shape = *shape;
     kernel.tiles = tilesFor(shape->d, &AttentionTiles::forward);
@@ -79,6 +142,12 @@ Made makeAttentionGrad(const Request &request)
         || request.inSize(2) != size || request.inSize(3) != shape->n * shape->heads * shape->t
         || !isFull(request.inputs[3]) || request.outSize(0) != request.inSize(1))
         return onlyOnHost(request);
+    std::optional<Made> flash;
+    if (withTiles(*shape,
+                  isHalf(request.inputs[0]) && isHalf(request.inputs[1]) && isHalf(request.inputs[2])
+                      && isHalf(request.outputs[0]),
+                  [&](auto d) { flash = makeFlashGradient<d>(request, *shape); }))
+        return std::move(*flash);
     auto means = scratchOf<float>(request, shape->n * shape->heads * shape->t);
     if (!means)
         return means.error();

@@ -3,6 +3,7 @@
 
 #include "executor/device/cuda/kernels/attention.h"
 #include "executor/device/cuda/kernels/elementwise.h"
+#include "executor/device/cuda/kernels/flash.h"
 #include "executor/device/cuda/kernels/formulas.h"
 #include "executor/device/cuda/kernels/images.h"
 #include "executor/device/cuda/kernels/losses.h"
@@ -38,6 +39,9 @@
     X(BatchNormPlanes) X(BatchNormGradient) X(ConvolutionForward) X(ConvolutionInputGradient)                          \
     X(ConvolutionWeightGradient) X(MoveState) X(ReadStates) X(CellForward) X(CellBackward) X(PeepholeGradient)      \
     X(SparseProduct) X(SparseProductGradient) X(SparseWeightGradient)
+#define PLANLOOM_FLASH_KERNELS(X)                                                                                      \
+    X(FlashForward, 64) X(FlashMeans, 64) X(FlashQueryGradient, 64) X(FlashKeyGradient, 64) X(FlashForward, 128)       \
+    X(FlashMeans, 128) X(FlashQueryGradient, 128) X(FlashKeyGradient, 128)
 // clang-format on
 
 namespace planloom::cuda {
@@ -56,7 +60,10 @@ enum class KernelNumber : std::int32_t {
 #define X(Name) Name,
                 PLANLOOM_KERNELS(X)
 #undef X
-                    Count
+#define X(Name, D) Name##D,
+                    PLANLOOM_FLASH_KERNELS(X)
+#undef X
+                        Count
 };
 
 template <class K>
@@ -81,6 +88,11 @@ PLANLOOM_BINARY_FUNCTIONS(X)
     inline constexpr KernelNumber kNumberOf<Name> = KernelNumber::Name;
 PLANLOOM_KERNELS(X)
 #undef X
+#define X(Name, D)                                                                                                     \
+    template <>                                                                                                        \
+    inline constexpr KernelNumber kNumberOf<Name<D>> = KernelNumber::Name##D;
+PLANLOOM_FLASH_KERNELS(X)
+#undef X
 
 /// Entries of a table of kernels, @p Of<K>::kEntry in the order of KernelNumber.
 template <template <class> class Of, class Entry>
@@ -98,6 +110,9 @@ const Entry *kernelTable()
 #undef X
 #define X(Name) Of<Name>::entry(),
                     PLANLOOM_KERNELS(X)
+#undef X
+#define X(Name, D) Of<Name<D>>::entry(),
+                        PLANLOOM_FLASH_KERNELS(X)
 #undef X
     };
     return kEntries;
