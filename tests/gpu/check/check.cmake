@@ -5,4 +5,4 @@ add_executable(bench_gpu ${CMAKE_CURRENT_LIST_DIR}/bench_gpu.cpp ${CMAKE_CURRENT
                ${CMAKE_CURRENT_LIST_DIR}/step_times.cpp ${CMAKE_CURRENT_LIST_DIR}/training.cpp)
 target_include_directories(bench_gpu PRIVATE ${CMAKE_SOURCE_DIR}/tests)
 target_link_libraries(bench_gpu PRIVATE planloom_profiler planloom_import nlohmann_json::nlohmann_json fmt::fmt)
-configure_file(${CMAKE_CURRENT_LIST_DIR}/torch_gpt.py ${CMAKE_BINARY_DIR}/bin/bench_gpu_torch.py COPYONLY)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/torch_peer.py ${CMAKE_BINARY_DIR}/bin/bench_gpu_torch.py COPYONLY)

@@ -12,6 +12,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fmt/format.h>
+#include <map>
 
 namespace planloom::check {
 
@@ -21,29 +22,47 @@ constexpr std::int64_t kWarmUp = 3; ///< first steps that are not timed; PyTorch
 constexpr std::int64_t kSteps = 10;
 constexpr std::int64_t kLargest = 1 << 20;
 
-/// Sizes of a GPT; 0 layers: another model.
-struct Sizes {
-    std::int64_t layers = 0, heads = 0, width = 0, feedForward = 0, vocabulary = 0, context = 0;
-};
+using Words = std::vector<std::string>;
 
-Sizes sizesOf(const graph::Graph &graph)
+/// What PyTorch's program is asked for: a GPT by GPT-2's names of parameters; empty: another model.
+Words peerGpt(const graph::Graph &graph)
 {
-    Sizes sizes;
-    const TensorId table = graph.find("transformer.wte.weight"); // GPT-2's names
+    const TensorId table = graph.find("transformer.wte.weight");
     const TensorId wide = graph.find("transformer.h.0.mlp.c_fc.weight");
-    if (!table.valid() || !wide.valid())
-        return sizes;
-    sizes.vocabulary = graph.tensor(table).shape[0].size;
-    sizes.feedForward = graph.tensor(wide).shape[1].size;
+    std::int64_t layers = 0, heads = 0, width = 0, context = 0;
     for (const graph::Op &op : graph.ops()) {
         if (op.type != "Attention")
             continue;
-        ++sizes.layers;
-        sizes.heads = op.integer("heads");
-        sizes.context = graph.tensor(op.outputs[0]).shape[1].size;
-        sizes.width = graph.tensor(op.outputs[0]).shape[2].size;
+        ++layers;
+        heads = op.integer("heads");
+        context = graph.tensor(op.outputs[0]).shape[1].size;
+        width = graph.tensor(op.outputs[0]).shape[2].size;
     }
-    return sizes;
+    if (layers == 0 || !table.valid() || !wide.valid())
+        return {};
+    Words words{"gpt"};
+    for (const std::int64_t size :
+         {layers, heads, width, graph.tensor(wide).shape[1].size, graph.tensor(table).shape[0].size, context})
+        words.push_back(std::to_string(size));
+    return words;
+}
+
+/// The same for a ResNet of bottlenecks, by the names of the zoo's.
+Words peerResnet(const std::string &model, const graph::Graph &graph)
+{
+    static const std::map<std::string, const char *> kDepths{{"zoo:resnet-50", "3,4,6,3"},
+                                                             {"zoo:resnet-101", "3,4,23,3"}};
+    const auto depths = kDepths.find(model);
+    if (depths == kDepths.end())
+        return {};
+    std::int64_t classes = 0, size = 0;
+    for (const graph::Op &op : graph.ops()) {
+        if (op.type == "Conv" && size == 0)
+            size = graph.tensor(op.inputs[0]).shape[2].size;
+        if (op.type == "SoftmaxCrossEntropyLoss")
+            classes = graph.tensor(op.inputs[0]).shape[1].size;
+    }
+    return {"resnet", depths->second, std::to_string(classes), std::to_string(size)};
 }
 
 double tokensOf(const graph::Graph &graph)
@@ -66,16 +85,17 @@ double medianOf(const std::vector<double> &seconds)
 
 void timePeer(StepRow &row, const graph::Graph &graph, const std::string &python)
 {
-    const Sizes sizes = sizesOf(graph);
-    if (python.empty() || sizes.layers == 0) {
+    Words model = peerGpt(graph);
+    if (model.empty())
+        model = peerResnet(row.model, graph);
+    if (python.empty() || model.empty()) {
         row.peerNote = python.empty() ? "no PyTorch" : "no such model there";
         return;
     }
-    std::vector<std::string> arguments{besideThisProgram("bench_gpu_torch.py")};
-    for (const std::int64_t number : {sizes.layers, sizes.heads, sizes.width, sizes.feedForward, sizes.vocabulary,
-                                      sizes.context, row.batch, row.microBatch})
-        arguments.push_back(std::to_string(number));
-    arguments.push_back(row.precision);
+    Words arguments{besideThisProgram("bench_gpu_torch.py")};
+    arguments.insert(arguments.end(), model.begin(), model.end());
+    for (const std::string &word : {std::to_string(row.batch), std::to_string(row.microBatch), row.precision})
+        arguments.push_back(word);
     bench::Peer peer("/usr/bin/env", python, arguments);
     std::vector<double> seconds;
     double loss = 0;
