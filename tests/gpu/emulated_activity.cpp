@@ -23,7 +23,6 @@ std::size_t bytesOf(ActivityKind kind)
     switch (kind) {
     case ActivityKind::Kernel: return 216;
     case ActivityKind::Fill: return 88;
-    case ActivityKind::Mark: return sizeof(cuda::MarkActivity);
     case ActivityKind::Graph: return 56;
     case ActivityKind::Copy:
     case ActivityKind::PeerCopy: break;
@@ -44,13 +43,14 @@ struct Library {
     cuda::RequestBuffer request = nullptr;
     cuda::CompleteBuffer complete = nullptr;
     std::set<ActivityKind> enabled;
-    Filling marks, rest;
+    Filling filling;
+    std::set<cuda::DriverCall> watched;
     std::size_t dropped = 0;
     int written = 0;
     bool subscribed = false;
     std::atomic<bool> any{false}; ///< kinds are enabled
-    std::atomic<cuda::RecordedCalls> calls{cuda::RecordedCalls::None};
-    std::atomic<cuda::NodeMade> nodeMade{nullptr};
+    std::atomic<bool> nodesWatched{false};
+    std::atomic<const cuda::ActivityWatcher *> watcher{nullptr};
     std::atomic<std::uint64_t> nodes{0};
     std::atomic<std::uint64_t (*)()> clock{nullptr};
     std::atomic<int> clocks{0};  ///< that were registered in this process
@@ -63,8 +63,6 @@ Library &library()
     static Library kLibrary;
     return kLibrary;
 }
-
-thread_local std::vector<std::uint64_t> t_marks;
 
 void giveBack(Filling &filling)
 {
@@ -113,18 +111,25 @@ Record timed(const EmulatedActivity::Ran &what, bool hasTimes)
     return record;
 }
 
-/// Of a call; with the mark of its thread, where such calls are recorded. The library's mutex is held.
-std::uint32_t correlationOf(bool recorded)
+/// Tells of the call where it is watched. Nothing is held.
+std::uint32_t begin(bool isWatched)
 {
     const std::uint32_t correlation = ++library().correlations;
-    if (recorded && !t_marks.empty() && library().enabled.contains(ActivityKind::Mark))
-        write(library().marks, cuda::MarkActivity{ActivityKind::Mark, cuda::kMarkKind, t_marks.back(), correlation, 0});
+    if (isWatched)
+        library().watcher.load()->callBegins(correlation);
     return correlation;
+}
+
+bool isEnabled(ActivityKind kind)
+{
+    const std::scoped_lock lock(library().mutex);
+    return library().enabled.contains(kind);
 }
 
 int failing() { return library().faults.driverMissing ? cuda::kActivityUnknown : cuda::kActivitySuccess; }
 
-int subscribe(void **subscriber, const char * /*name*/, char *other, std::size_t otherBytes)
+int subscribe(void **subscriber, const cuda::ActivityWatcher &watcher, const char * /*name*/, char *other,
+              std::size_t otherBytes)
 {
     const std::scoped_lock lock(library().mutex);
     if (library().subscribed || !library().faults.otherSubscriber.empty()) {
@@ -134,6 +139,7 @@ int subscribe(void **subscriber, const char * /*name*/, char *other, std::size_t
     if (failing() != 0)
         return failing();
     library().subscribed = true;
+    library().watcher = &watcher;
     *subscriber = &library();
     return cuda::kActivitySuccess;
 }
@@ -165,8 +171,7 @@ int disable(ActivityKind kind)
 int flushAll(unsigned int /*flags*/)
 {
     const std::scoped_lock lock(library().mutex);
-    giveBack(library().rest);
-    giveBack(library().marks);
+    giveBack(library().filling);
     return failing();
 }
 
@@ -199,11 +204,20 @@ cuda::ActivityApi emulatedApi()
     api.unsubscribe = [](void *) {
         const std::scoped_lock lock(library().mutex);
         library().subscribed = false;
-        library().nodeMade = nullptr;
+        library().nodesWatched = false;
+        library().watched.clear();
         return cuda::kActivitySuccess;
     };
-    api.watchNodes = [](void *, cuda::NodeMade made) {
-        library().nodeMade = made;
+    api.watchNodes = [](void *) {
+        library().nodesWatched = true;
+        return failing();
+    };
+    api.watchCall = [](void *, cuda::DriverCall call, bool on) {
+        const std::scoped_lock lock(library().mutex);
+        if (on)
+            library().watched.insert(call);
+        else
+            library().watched.erase(call);
         return failing();
     };
     api.registerBuffers = registerBuffers;
@@ -221,20 +235,6 @@ cuda::ActivityApi emulatedApi()
     };
     api.enable = enable;
     api.disable = disable;
-    api.recordCalls = [](cuda::RecordedCalls which) {
-        library().calls = which;
-        return cuda::kActivitySuccess;
-    };
-    api.pushMark = [](int, std::uint64_t mark) {
-        t_marks.push_back(mark);
-        return cuda::kActivitySuccess;
-    };
-    api.popMark = [](int, std::uint64_t *mark) {
-        *mark = t_marks.empty() ? 0 : t_marks.back();
-        if (!t_marks.empty())
-            t_marks.pop_back();
-        return cuda::kActivitySuccess;
-    };
     api.flushAll = flushAll;
     api.nextRecord = nextRecord;
     api.dropped = takeDropped;
@@ -272,32 +272,31 @@ std::uint64_t EmulatedActivity::now()
                                       + library().faults.clockAhead);
 }
 
-std::uint32_t EmulatedActivity::called(ActivityKind kind)
+std::uint32_t EmulatedActivity::called(ActivityKind kind, cuda::DriverCall call)
 {
     if (!library().any)
         return 0;
-    const std::scoped_lock lock(library().mutex);
-    if (!library().enabled.contains(kind))
-        return 0;
-    return correlationOf(library().calls == cuda::RecordedCalls::Commands);
+    std::unique_lock lock(library().mutex);
+    const bool isRecorded = library().enabled.contains(kind);
+    const bool isWatched = library().watched.contains(call);
+    lock.unlock();
+    const std::uint32_t correlation = begin(isWatched);
+    return isRecorded ? correlation : 0;
 }
 
 std::uint32_t EmulatedActivity::startsGraph(bool &whole)
 {
     if (!library().any)
         return 0;
-    const std::scoped_lock lock(library().mutex);
-    whole = library().enabled.contains(ActivityKind::Graph);
-    return whole || library().enabled.contains(ActivityKind::Kernel)
-        ? correlationOf(library().calls != cuda::RecordedCalls::None)
-        : 0;
+    whole = isEnabled(ActivityKind::Graph);
+    return called(whole ? ActivityKind::Graph : ActivityKind::Kernel, cuda::DriverCall::Graph);
 }
 
 std::uint64_t EmulatedActivity::nodeMade(std::uint64_t original)
 {
     const std::uint64_t node = ++library().nodes;
-    if (const cuda::NodeMade made = library().nodeMade)
-        made(node, original);
+    if (library().nodesWatched)
+        library().watcher.load()->nodeMade(node, original);
     return node;
 }
 
@@ -314,19 +313,19 @@ void EmulatedActivity::ran(const Ran &what)
     }
     const bool hasTimes = faults.untimedEach == 0 || number % faults.untimedEach != 0;
     if (what.kind == ActivityKind::Graph) {
-        write(library().rest, timed<cuda::GraphActivity>(what, hasTimes));
+        write(library().filling, timed<cuda::GraphActivity>(what, hasTimes));
         return;
     }
     if (what.kind == ActivityKind::Kernel) {
         auto kernel = timed<cuda::KernelActivity>(what, hasTimes);
         kernel.node = what.node;
-        write(library().rest, kernel);
+        write(library().filling, kernel);
         return;
     }
     auto copy = timed<cuda::CopyActivity>(what, hasTimes);
     copy.bytes = what.bytes;
     copy.node = what.node;
-    write(library().rest, copy);
+    write(library().filling, copy);
 }
 
 } // namespace planloom::test

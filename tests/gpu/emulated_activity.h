@@ -11,8 +11,8 @@
 // CUPTI as far as it is used, with records of what the emulated GPU ran.
 namespace planloom::test {
 
-/// Marks and the rest go to different buffers, which come back when they are full or flushed; so a kernel may be read
-/// before its mark. A clock that is registered a second time spoils the records behind it. One per process, like the
+/// Calls that are watched are told of on their thread; records come in buffers, which come back when they are
+/// full or flushed. A clock that is registered a second time spoils the records behind it. One per process, like the
 /// emulated GPU. Thread contract: any thread; settings while nothing is recorded.
 class EmulatedActivity {
 public:
@@ -40,7 +40,7 @@ public:
         std::uint64_t node = 0; ///< of a graph
     };
     /// A call of this thread that starts something: its correlation, 0 if nothing is recorded.
-    static std::uint32_t called(cuda::ActivityKind kind);
+    static std::uint32_t called(cuda::ActivityKind kind, cuda::DriverCall call);
     /// A graph is started: a correlation if it is recorded as a whole, then @p whole, or command by command.
     static std::uint32_t startsGraph(bool &whole);
     static void ran(const Ran &what);

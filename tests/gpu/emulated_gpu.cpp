@@ -459,12 +459,13 @@ cuda::EmulatedCommand recorded(const cuda::GraphNode &node, std::uint32_t correl
     return [node, correlation](Stream stream) { runNode(node, correlation, stream); };
 }
 
-/// Gives a command that may be captured.
-int submit(Stream stream, std::optional<cuda::ActivityKind> kind, std::size_t bytes, cuda::EmulatedCommand command)
+/// Gives a command that may be captured. @p call: that starts it in the driver.
+int submit(Stream stream, std::optional<cuda::ActivityKind> kind, cuda::DriverCall call, std::size_t bytes,
+           cuda::EmulatedCommand command)
 {
     cuda::GraphNode node{std::move(command), kind, bytes};
     if (stream->capture == nullptr)
-        return give(stream, recorded(node, kind ? EmulatedActivity::called(*kind) : 0));
+        return give(stream, recorded(node, kind ? EmulatedActivity::called(*kind, call) : 0));
     if (t_capturing != stream)
         return spoilCapture(stream, kCaptureWrongThread);
     if (state().refusesCaptures && kind == cuda::ActivityKind::Kernel)
@@ -629,9 +630,12 @@ int clear(void *data, int value, std::size_t bytes)
     return cuda::kSuccess;
 }
 
-int memcpyAsync(void *to, const void *from, std::size_t bytes, cuda::CopyKind /*kind*/, Stream stream)
+int memcpyAsync(void *to, const void *from, std::size_t bytes, cuda::CopyKind kind, Stream stream)
 {
-    return submit(stream, cuda::ActivityKind::Copy, bytes, [=](Stream) {
+    const auto call = kind == cuda::CopyKind::HostToDevice ? cuda::DriverCall::CopyToDevice
+        : kind == cuda::CopyKind::DeviceToHost             ? cuda::DriverCall::CopyFromDevice
+                                                           : cuda::DriverCall::CopyInDevice;
+    return submit(stream, cuda::ActivityKind::Copy, call, bytes, [=](Stream) {
         ++state().copies;
         state().bytes += static_cast<std::int64_t>(bytes);
         std::memmove(to, from, bytes);
@@ -640,12 +644,13 @@ int memcpyAsync(void *to, const void *from, std::size_t bytes, cuda::CopyKind /*
 
 int memsetAsync(void *to, int value, std::size_t bytes, Stream stream)
 {
-    return submit(stream, cuda::ActivityKind::Fill, bytes, [=](Stream) { std::memset(to, value, bytes); });
+    return submit(stream, cuda::ActivityKind::Fill, cuda::DriverCall::FillBytes, bytes,
+                  [=](Stream) { std::memset(to, value, bytes); });
 }
 
 int launchHostFunc(Stream stream, void (*function)(void *), void *data)
 {
-    return submit(stream, std::nullopt, 0, [=](Stream) {
+    return submit(stream, std::nullopt, {}, 0, [=](Stream) {
         ++state().calls;
         function(data);
     });
@@ -677,7 +682,7 @@ int launchKernel(const void *function, cuda::Grid grid, cuda::Grid block, void *
             kernel.run(copy.data(), at);
         }
     };
-    return submit(stream, cuda::ActivityKind::Kernel, 0, run);
+    return submit(stream, cuda::ActivityKind::Kernel, cuda::DriverCall::Kernel, 0, run);
 }
 
 int runProduct(cuda::ProductHandle /*handle*/, cuda::ProductDescription description, const void *alpha, const void *a,
@@ -711,7 +716,7 @@ int runProduct(cuda::ProductHandle /*handle*/, cuda::ProductDescription descript
         if (std::memcmp(workspace, &mark, std::min(workspaceBytes, sizeof mark)) != 0)
             product.spoil(d);
     };
-    return submit(stream, cuda::ActivityKind::Kernel, 0, run);
+    return submit(stream, cuda::ActivityKind::Kernel, cuda::DriverCall::KernelEx, 0, run);
 }
 
 int runGraph(cuda::GraphHandle handle, cuda::GraphDescriptor plan, cuda::GraphDescriptor pack)
@@ -728,7 +733,7 @@ int runGraph(cuda::GraphHandle handle, cuda::GraphDescriptor plan, cuda::GraphDe
         if (std::memcmp(ready->workspace, &mark, sizeof mark) != 0)
             ready->convolution.spoil(ready->data);
     };
-    return submit(handle->stream, cuda::ActivityKind::Kernel, 0, run);
+    return submit(handle->stream, cuda::ActivityKind::Kernel, cuda::DriverCall::KernelEx, 0, run);
 }
 
 // --- Graphs ---------------------------------------------------------------------------------------------------------
@@ -959,7 +964,8 @@ int EmulatedGpu::give(Stream stream, std::function<void()> command)
 std::function<void()> EmulatedGpu::asKernel(std::function<void()> command)
 {
     const cuda::GraphNode node{[command = std::move(command)](Stream) { command(); }, cuda::ActivityKind::Kernel, 0};
-    return [run = recorded(node, EmulatedActivity::called(cuda::ActivityKind::Kernel))] { run(nullptr); };
+    const std::uint32_t correlation = EmulatedActivity::called(cuda::ActivityKind::Kernel, cuda::DriverCall::KernelEx);
+    return [run = recorded(node, correlation)] { run(nullptr); };
 }
 
 void EmulatedGpu::waitUntil(const std::function<bool()> &done)

@@ -45,6 +45,8 @@ struct Work {
         host = *device->allocate(device::Space::Host, kFloats * 4);
     }
     void copy() const { queue->copyToDevice(memory.data(), host.data(), kFloats * 4); }
+    void copyBack() const { queue->copyToHost(host.data(), memory.data(), kFloats * 4); }
+    void copyWithin() const { queue->copy(memory.data(), memory.data() + kFloats * 4, kFloats * 4); }
     void add() const
     {
         auto *floats = reinterpret_cast<float *>(memory.data());
@@ -121,6 +123,9 @@ void TestActivity::recordsHaveMarksAndTimes()
     activity->mark(7);
     work.add();
     work.fill();
+    activity->mark(9);
+    work.copyBack();
+    work.copyWithin();
     activity->mark(0);
     work.copy();
     QVERIFY(work.end());
@@ -133,7 +138,8 @@ void TestActivity::recordsHaveMarksAndTimes()
                  qPrintable(QString("%1..%2 in %3..%4").arg(record.start).arg(record.end).arg(before).arg(after)));
         byMark[record.mark].push_back(record);
     }
-    QCOMPARE(byMark.size(), std::size_t{2});
+    QCOMPARE(byMark.size(), std::size_t{3});
+    QCOMPARE(byMark[9].size(), std::size_t{2});
     QCOMPARE(byMark[5].size(), std::size_t{1});
     QCOMPARE(byMark[5][0].kind, std::int32_t{PLANLOOM_COPY});
     QCOMPARE(byMark[5][0].bytes, std::int64_t{kFloats * 4});
@@ -144,7 +150,7 @@ void TestActivity::recordsHaveMarksAndTimes()
     QCOMPARE(byMark[7][1].bytes, std::int64_t{kFloats * 8});
     QVERIFY(byMark[7][0].end <= byMark[7][1].start + slack);
     const PlanloomActivityCounts counts = activity->counts();
-    QCOMPARE(counts.delivered, std::int64_t{3});
+    QCOMPARE(counts.delivered, std::int64_t{5});
     QCOMPARE(counts.unmarked, std::int64_t{1});
     QCOMPARE(counts.dropped + counts.refused + counts.overrun + counts.untimed, std::int64_t{0});
 }
@@ -184,7 +190,8 @@ void TestActivity::threadsRecordWhileRecordsAreFetched()
             threads.emplace_back([&activity, &running, thread] {
                 for (std::uint64_t i = 0; i < kEach; ++i) {
                     activity->mark((i + 1) << 8 | thread);
-                    const std::uint32_t call = EmulatedActivity::called(cuda::ActivityKind::Copy);
+                    const std::uint32_t call =
+                        EmulatedActivity::called(cuda::ActivityKind::Copy, cuda::DriverCall::CopyAny);
                     const std::uint64_t start = EmulatedActivity::now();
                     EmulatedActivity::ran({cuda::ActivityKind::Copy, call, start, start + 1, i << 8 | thread});
                 }
@@ -340,6 +347,8 @@ void TestActivity::refusalsSayWhy_data()
                                       << "another profiler uses CUPTI (CUPTI for Nsight Systems)";
     QTest::newRow("too old") << "old"
                              << "CUPTI's version 26 is too old (CUDA 12.9 has 27)";
+    QTest::newRow("started by Nsight Compute") << "nsight"
+                                               << "Nsight Compute: NV_COMPUTE_PROFILER_PERFWORKS_DIR is set";
     QTest::newRow("no driver") << "driver"
                                << "no driver answers";
 }
@@ -354,8 +363,12 @@ void TestActivity::refusalsSayWhy()
     faults.otherSubscriber = fault == "other" ? "CUPTI for Nsight Systems" : "";
     faults.version = fault == "old" ? 26 : 130001;
     EmulatedActivity::set(faults);
+    const char *const variable = "NV_COMPUTE_PROFILER_PERFWORKS_DIR";
+    if (fault == "nsight")
+        qputenv(variable, "/opt/nvidia");
     PlanloomError why{};
     QVERIFY(EmulatedActivity::table().open(&why) == nullptr);
+    qunsetenv(variable);
     QVERIFY2(QString(why.text).contains(text) && !QString(why.text).contains('\n'), why.text);
     const Work work; // the device works on
     work.add();

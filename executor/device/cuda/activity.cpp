@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <string>
@@ -14,9 +15,10 @@ namespace {
 constexpr const char *kWithout = "; training goes on without records of kernels";
 constexpr ActivityKind kOfCommands[] = {ActivityKind::Kernel, ActivityKind::Copy, ActivityKind::PeerCopy,
                                         ActivityKind::Fill};
-/// Times that a record's mark is looked for: buffers of one flush come back in any order, and a long kernel keeps back
-/// the buffer that has the marks beside it.
-constexpr std::uint32_t kLooks = 40;
+constexpr DriverCall kCalls[] = {
+    DriverCall::FillBytes,      DriverCall::FillShorts,        DriverCall::FillWords, DriverCall::CopyToDevice,
+    DriverCall::CopyFromDevice, DriverCall::CopyInDevice,      DriverCall::CopyAny,   DriverCall::CopyBetweenDevices,
+    DriverCall::Kernel,         DriverCall::CooperativeKernel, DriverCall::Graph,     DriverCall::KernelEx};
 
 std::uint64_t monotonicNow()
 {
@@ -27,8 +29,7 @@ std::uint64_t monotonicNow()
 /// CUPTI's callbacks have no argument of ours.
 std::atomic<ActivityBuffers *> g_buffers{nullptr};
 std::atomic<Activity *> g_activity{nullptr};
-thread_local std::uint64_t t_asked = 0;  ///< mark of what this thread does
-thread_local std::uint64_t t_pushed = 0; ///< the one that CUPTI has of it
+thread_local std::uint64_t t_mark = 0; ///< of what this thread does
 
 void requestBuffer(std::uint8_t **buffer, std::size_t *bytes, std::size_t *most)
 {
@@ -83,6 +84,24 @@ void ActivityBuffers::complete(const std::uint8_t *buffer, std::size_t valid)
     m_full.fetch_or(std::uint64_t{1} << i, std::memory_order_release);
 }
 
+// --- Other profilers ------------------------------------------------------------------------------------------------
+
+Status isFreeOfProfilers()
+{
+    struct Profiler {
+        const char *variable, *name;
+    };
+    for (const Profiler &profiler : {Profiler{"NSYS_PROFILING_SESSION_ID", "Nsight Systems"},
+                                     {"NV_COMPUTE_PROFILER_PERFWORKS_DIR", "Nsight Compute"},
+                                     {"NV_NSIGHT_INJECTION_TRANSPORT_TYPE", "Nsight"},
+                                     {"NV_SANITIZER_INJECTION_PORT_BASE", "compute-sanitizer"},
+                                     {"CUDA_INJECTION64_PATH", "a library that CUDA loads"}})
+        if (const char *value = std::getenv(profiler.variable); value != nullptr && *value != '\0')
+            return failed("another profiler uses CUPTI (" + std::string(profiler.name) + ": " + profiler.variable
+                          + " is set); run without it to see kernels" + kWithout);
+    return {};
+}
+
 // --- Beginning and end ----------------------------------------------------------------------------------------------
 
 Activity::Activity(const ActivityApi &api, const Sizes &sizes)
@@ -91,7 +110,6 @@ Activity::Activity(const ActivityApi &api, const Sizes &sizes)
       m_most(sizes.records),
       m_marks(kMarks)
 {
-    m_waiting.reserve(m_most);
     m_ready.reserve(m_most);
 }
 
@@ -117,7 +135,7 @@ Result<std::unique_ptr<Activity>> Activity::open(const ActivityApi &api, const S
 Status Activity::subscribe()
 {
     char other[128] = {};
-    const int error = m_api.subscribe(&m_subscriber, "Planloom", other, sizeof other - 1);
+    const int error = m_api.subscribe(&m_subscriber, kWatcher, "Planloom", other, sizeof other - 1);
     if (error == kActivitySuccess)
         return {};
     m_subscriber = nullptr;
@@ -143,7 +161,7 @@ Status Activity::prepare()
             return started.error();
     stop();
     // Where that fails, commands of graphs belong to their task and to no operator.
-    m_api.watchNodes(m_subscriber, nodeMade);
+    m_api.watchNodes(m_subscriber);
     compareClocks();
     return {};
 }
@@ -188,7 +206,9 @@ void Activity::stop()
 Status Activity::enable(Level level)
 {
     const bool commands = level == Level::Commands;
-    int error = m_api.enable(ActivityKind::Mark);
+    int error = watchCalls(level);
+    if (error != kActivitySuccess)
+        return failure("watching calls", error);
     const auto change = [&](ActivityKind kind, bool on) {
         if (!on)
             m_api.disable(kind);
@@ -202,44 +222,66 @@ Status Activity::enable(Level level)
             if (commands == on)
                 change(kind, on);
     }
-    if (error != kActivitySuccess)
-        return failure("enabling records", error);
-    error = m_api.recordCalls(commands ? RecordedCalls::Commands : RecordedCalls::Graphs);
-    return error == kActivitySuccess ? Status() : failure("recording calls", error);
+    return error == kActivitySuccess ? Status() : failure("enabling records", error);
 }
 
 void Activity::disable()
 {
-    m_api.recordCalls(RecordedCalls::None);
     for (const ActivityKind kind : kOfCommands)
         m_api.disable(kind);
     m_api.disable(ActivityKind::Graph);
-    m_api.disable(ActivityKind::Mark);
+    watchCalls(Level::Off);
 }
 
-void Activity::mark(std::uint64_t mark)
+void Activity::mark(std::uint64_t mark) { t_mark = mark; }
+
+// --- Calls ----------------------------------------------------------------------------------------------------------
+
+const ActivityWatcher Activity::kWatcher = {
+    .nodeMade =
+        [](std::uint64_t node, std::uint64_t original) {
+            if (Activity *activity = g_activity.load(std::memory_order_acquire); activity != nullptr && node != 0)
+                activity->noteNode(node, original, t_mark);
+        },
+    .callBegins =
+        [](std::uint32_t correlation) {
+            if (Activity *activity = g_activity.load(std::memory_order_acquire); activity != nullptr && t_mark != 0)
+                activity->noteCall(correlation, t_mark);
+        },
+};
+
+/// Those that start what the level records.
+int Activity::watchCalls(Level level)
 {
-    t_asked = mark;
-    const std::uint64_t wanted = m_level.load(std::memory_order_relaxed) != Level::Off ? mark : 0;
-    if (wanted == t_pushed)
-        return;
-    std::uint64_t last = 0;
-    if (t_pushed != 0)
-        m_api.popMark(kMarkKind, &last);
-    if (wanted != 0)
-        m_api.pushMark(kMarkKind, wanted);
-    t_pushed = wanted;
+    for (const DriverCall call : kCalls) {
+        const bool on = level == Level::Commands || (level == Level::Graphs && call == DriverCall::Graph);
+        if (const int error = m_api.watchCall(m_subscriber, call, on); error != kActivitySuccess)
+            return error;
+    }
+    return kActivitySuccess;
+}
+
+void Activity::noteCall(std::uint32_t correlation, std::uint64_t mark)
+{
+    Mark &slot = m_marks[correlation % kMarks];
+    slot.correlation.store(0, std::memory_order_relaxed);
+    slot.mark.store(mark, std::memory_order_release); // who reads it does not find the correlation before any more
+    slot.correlation.store(correlation, std::memory_order_release);
+}
+
+/// 0: it had none, or was overwritten.
+std::uint64_t Activity::markOfCall(std::uint32_t correlation) const
+{
+    const Mark &slot = m_marks[correlation % kMarks];
+    if (slot.correlation.load(std::memory_order_acquire) != correlation)
+        return 0;
+    const std::uint64_t mark = slot.mark.load(std::memory_order_acquire);
+    return slot.correlation.load(std::memory_order_relaxed) == correlation ? mark : 0;
 }
 
 // --- Graphs ---------------------------------------------------------------------------------------------------------
 
-void Activity::nodeMade(std::uint64_t node, std::uint64_t original)
-{
-    if (Activity *activity = g_activity.load(std::memory_order_acquire); activity != nullptr && node != 0)
-        activity->note(node, original, t_asked);
-}
-
-void Activity::note(std::uint64_t node, std::uint64_t original, std::uint64_t mark)
+void Activity::noteNode(std::uint64_t node, std::uint64_t original, std::uint64_t mark)
 {
     const std::scoped_lock lock(m_nodesMutex);
     const auto known = m_nodes.find(original);
@@ -248,7 +290,7 @@ void Activity::note(std::uint64_t node, std::uint64_t original, std::uint64_t ma
         m_nodes[node] = own;
 }
 
-std::uint64_t Activity::markOf(std::uint64_t node)
+std::uint64_t Activity::markOfNode(std::uint64_t node)
 {
     const std::scoped_lock lock(m_nodesMutex);
     const auto known = m_nodes.find(node);
@@ -288,7 +330,6 @@ void Activity::collect(bool last)
     std::size_t dropped = 0;
     if (m_api.dropped(&dropped) == kActivitySuccess)
         m_counts.dropped += static_cast<std::int64_t>(dropped);
-    findMarks(last);
 }
 
 void Activity::read(std::uint8_t *buffer, std::size_t valid)
@@ -322,7 +363,6 @@ void Activity::read(const ActivityHead &record)
         break;
     }
     case ActivityKind::Graph: found(reinterpret_cast<const GraphActivity &>(record), PLANLOOM_GRAPH, 0, 0); break;
-    case ActivityKind::Mark: note(reinterpret_cast<const MarkActivity &>(record)); break;
     }
 }
 
@@ -333,42 +373,18 @@ void Activity::found(const Record &record, std::int32_t kind, std::uint64_t byte
         ++m_counts.untimed;
         return;
     }
-    if (m_waiting.size() == m_most) {
+    const std::uint64_t mark = markOfCall(record.correlation);
+    if (mark == 0) {
+        ++m_counts.unmarked;
+        return;
+    }
+    if (m_ready.size() == m_most) {
         ++m_counts.overrun;
         return;
     }
-    m_waiting.push_back(
-        {{static_cast<std::int64_t>(record.start) - m_offset, static_cast<std::int64_t>(record.end) - m_offset, 0,
-          static_cast<std::int64_t>(bytes), kind, static_cast<std::int32_t>(record.device)},
-         record.correlation,
-         0,
-         node});
-}
-
-void Activity::note(const MarkActivity &mark)
-{
-    if (mark.markKind == kMarkKind)
-        m_marks[mark.correlation % kMarks] = {mark.mark, mark.correlation};
-}
-
-void Activity::findMarks(bool last)
-{
-    std::size_t kept = 0;
-    for (Waiting &waiting : m_waiting) {
-        const Mark &mark = m_marks[waiting.correlation % kMarks];
-        waiting.record.mark = mark.correlation == waiting.correlation ? mark.mark : 0;
-        if (waiting.record.mark != 0 && waiting.node != 0)
-            waiting.record.mark += markOf(waiting.node);
-        if (waiting.record.mark != 0 && m_ready.size() == m_most)
-            ++m_counts.overrun;
-        else if (waiting.record.mark != 0)
-            m_ready.push_back(waiting.record);
-        else if (last || ++waiting.looks == kLooks)
-            ++m_counts.unmarked;
-        else
-            m_waiting[kept++] = waiting;
-    }
-    m_waiting.resize(kept);
+    m_ready.push_back({static_cast<std::int64_t>(record.start) - m_offset,
+                       static_cast<std::int64_t>(record.end) - m_offset, mark + (node != 0 ? markOfNode(node) : 0),
+                       static_cast<std::int64_t>(bytes), kind, static_cast<std::int32_t>(record.device)});
 }
 
 std::size_t Activity::take(std::span<PlanloomActivityRecord> records)

@@ -54,13 +54,18 @@ private:
     std::atomic<std::int64_t> m_refused{0};
 };
 
+/// Error (Failed): a profiler started this process and needs CUPTI for itself; it is named. To be asked before CUPTI is
+/// opened, as profilers have a copy of their own in the process.
+Status isFreeOfProfilers();
+
 /// What the GPUs of this process ran, by CUPTI: kernels, copies and fills with their times on CLOCK_MONOTONIC and the
 /// mark of the task that they belong to.
 ///
-/// A mark is CUPTI's external correlation: a number on a stack of the thread that gives the commands. CUPTI records it
-/// with the correlation of each call, kernels have the same correlation; both may come in either order. Commands of a
-/// graph all have the correlation of its start: what tells them apart is the number of their node, which is noted with
-/// the mark of its thread when the graph is captured, and again when it is instantiated.
+/// A mark is a number of the thread that gives the commands. CUPTI tells the correlation of each call of the driver
+/// when it begins, on its thread: it is noted with the thread's mark, and records of what the call started have it.
+/// (CUPTI's own external correlations come with records of calls alone, which make every call of the runtime slower.)
+/// Commands of a graph all have the correlation of its start: what tells them apart is the number of their node, which
+/// is noted with the mark of its thread when the graph is captured, and again when it is instantiated.
 ///
 /// After open() nothing is allocated but for nodes of new graphs. Thread contract: activity_abi.h.
 class Activity {
@@ -68,7 +73,7 @@ public:
     struct Sizes {
         std::size_t buffers = ActivityBuffers::kMost;
         std::size_t bufferBytes = std::size_t{256} << 10; ///< about 1,000 kernels: they come back often
-        std::size_t records = std::size_t{1} << 17;       ///< that wait for their marks, or to be taken
+        std::size_t records = std::size_t{1} << 17;       ///< that wait to be taken
     };
     /// The only one of the process. @p api must outlive the process's use of CUPTI. Errors: Unsupported (a version that
     /// is too old), Failed (another profiler has CUPTI, which is named; no driver).
@@ -88,15 +93,10 @@ public:
     [[nodiscard]] PlanloomActivityCounts counts() const;
 
 private:
-    struct Waiting {
-        PlanloomActivityRecord record;
-        std::uint32_t correlation;
-        std::uint32_t looks; ///< in vain
-        std::uint64_t node;  ///< of a graph; 0: of none
-    };
+    /// Written by the threads that give commands, read by the one that collects.
     struct Mark {
-        std::uint64_t mark = 0;
-        std::uint32_t correlation = 0;
+        std::atomic<std::uint64_t> mark{0};
+        std::atomic<std::uint32_t> correlation{0}; ///< 0 while it is written
     };
     /// Correlations are consecutive: a mark is overwritten after so many calls.
     static constexpr std::size_t kMarks = std::size_t{1} << 17;
@@ -106,17 +106,18 @@ private:
     Status prepare();
     Status enable(Level level);
     void disable();
-    static void nodeMade(std::uint64_t node, std::uint64_t original);
-    void note(std::uint64_t node, std::uint64_t original, std::uint64_t mark);
-    [[nodiscard]] std::uint64_t markOf(std::uint64_t node);
+    int watchCalls(Level level);
+    static const ActivityWatcher kWatcher;
+    void noteNode(std::uint64_t node, std::uint64_t original, std::uint64_t mark);
+    void noteCall(std::uint32_t correlation, std::uint64_t mark);
+    [[nodiscard]] std::uint64_t markOfNode(std::uint64_t node);
+    [[nodiscard]] std::uint64_t markOfCall(std::uint32_t correlation) const;
     Error failure(const char *what, int error) const;
     void compareClocks();
     void read(std::uint8_t *buffer, std::size_t valid);
     void read(const ActivityHead &record);
     template <class Record>
     void found(const Record &record, std::int32_t kind, std::uint64_t bytes, std::uint64_t node);
-    void note(const MarkActivity &mark);
-    void findMarks(bool last);
 
     const ActivityApi &m_api;
     std::unique_ptr<ActivityBuffers> m_buffers;
@@ -126,7 +127,6 @@ private:
     std::mutex m_nodesMutex;                                  ///< guards m_nodes; nothing is called with it
     std::unordered_map<std::uint64_t, std::uint64_t> m_nodes; ///< marks, of those that have one
     std::vector<Mark> m_marks;                                ///< by correlation modulo kMarks
-    std::vector<Waiting> m_waiting;
     std::vector<PlanloomActivityRecord> m_ready;
     std::size_t m_taken = 0;
     std::int64_t m_offset = 0; ///< to CUPTI's clock from CLOCK_MONOTONIC

@@ -13,11 +13,26 @@ inline constexpr int kActivityNoMoreRecords = 12;   ///< CUPTI_ERROR_MAX_LIMIT_R
 inline constexpr int kActivityOtherSubscriber = 39; ///< CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED
 inline constexpr int kActivityUnknown = 999;        ///< what it answers without a driver
 inline constexpr unsigned int kFlushForced = 1;
-inline constexpr int kMarkKind = 3; ///< of external correlations: CUSTOM0
 /// CUDA 12.9: older ones crash where a buffer is refused.
 inline constexpr std::uint32_t kOldestActivityVersion = 27;
 
-enum class ActivityKind : std::int32_t { Copy = 1, Fill = 2, Kernel = 10, PeerCopy = 22, Mark = 39, Graph = 51 };
+enum class ActivityKind : std::int32_t { Copy = 1, Fill = 2, Kernel = 10, PeerCopy = 22, Graph = 51 };
+
+/// The driver's functions that start what is recorded, by CUPTI's numbers of them. The runtime's functions call them.
+enum class DriverCall : std::uint32_t {
+    FillBytes = 216,
+    FillShorts = 218,
+    FillWords = 220,
+    CopyToDevice = 277,
+    CopyFromDevice = 279,
+    CopyInDevice = 281,
+    CopyAny = 306,
+    CopyBetweenDevices = 319,
+    Kernel = 307,
+    CooperativeKernel = 477,
+    Graph = 514,
+    KernelEx = 652
+};
 
 /// The beginning of every record.
 struct ActivityHead {
@@ -65,14 +80,6 @@ struct GraphActivity {
     std::uint64_t start, end;
     std::uint32_t device, graph, context, stream;
 };
-/// CUpti_ActivityExternalCorrelation: the number that was on top when the call with this correlation was made.
-struct MarkActivity {
-    ActivityKind kind;
-    std::int32_t markKind;
-    std::uint64_t mark;
-    std::uint32_t correlation;
-    std::uint32_t reserved;
-};
 
 /// May run on any thread, within calls that start kernels: gives a buffer, aligned to 8 bytes, or nullptr. @p most: 0,
 /// as many records as fit.
@@ -81,15 +88,12 @@ using RequestBuffer = void (*)(std::uint8_t **buffer, std::size_t *bytes, std::s
 using CompleteBuffer = void (*)(void *context, std::uint32_t stream, std::uint8_t *buffer, std::size_t bytes,
                                 std::size_t valid);
 
-/// A node of a graph was made by the calling thread, @p original 0, or is a copy of node @p original. Numbers are those
-/// of records.
-using NodeMade = void (*)(std::uint64_t node, std::uint64_t original);
-
-/// Of which calls there are records, without which no mark is recorded.
-enum class RecordedCalls : std::uint8_t {
-    None,
-    Graphs,   ///< that start graphs
-    Commands, ///< these, and those that start kernels, copies and fills
+/// What a subscriber is told, on the thread that does it. Numbers are those of records.
+struct ActivityWatcher {
+    /// A node of a graph was made, @p original 0, or is a copy of node @p original.
+    void (*nodeMade)(std::uint64_t node, std::uint64_t original);
+    /// A call that is watched begins: what it starts has this correlation.
+    void (*callBegins)(std::uint32_t correlation);
 };
 
 /// Every function that returns int returns a CUptiResult.
@@ -97,18 +101,17 @@ struct ActivityApi {
     int (*version)(std::uint32_t *version);
     const char *(*errorText)(int error);
     /// Takes the one subscriber's place; where it is taken, @p other gets the name of who has it, if that is known.
-    int (*subscribe)(void **subscriber, const char *name, char *other, std::size_t otherBytes);
+    /// @p watcher must outlive the process's use of CUPTI.
+    int (*subscribe)(void **subscriber, const ActivityWatcher &watcher, const char *name, char *other,
+                     std::size_t otherBytes);
     int (*unsubscribe)(void *subscriber);
-    /// Calls @p made for every node from now on.
-    int (*watchNodes)(void *subscriber, NodeMade made);
+    int (*watchNodes)(void *subscriber); ///< every one from now on
+    int (*watchCall)(void *subscriber, DriverCall call, bool on);
     int (*registerBuffers)(RequestBuffer request, CompleteBuffer complete);
     int (*registerClock)(std::uint64_t (*now)()); ///< of all records from then on
     int (*now)(std::uint64_t *time);              ///< on the records' clock
     int (*enable)(ActivityKind kind);
     int (*disable)(ActivityKind kind);
-    int (*recordCalls)(RecordedCalls which);           ///< not one function of the library
-    int (*pushMark)(int markKind, std::uint64_t mark); ///< of the calling thread
-    int (*popMark)(int markKind, std::uint64_t *mark);
     int (*flushAll)(unsigned int flags);
     int (*nextRecord)(std::uint8_t *buffer, std::size_t valid, ActivityHead **record); ///< starts with nullptr
     int (*dropped)(std::size_t *count);                                                ///< since the last call

@@ -20,7 +20,8 @@ PlanloomActivityTable activityTableOf()
     t.bytes = sizeof t;
     t.open = [](PlanloomError *why) -> PlanloomActivity * {
         try {
-            const Result<const ActivityApi *> api = kProvider();
+            const Status free = isFreeOfProfilers();
+            const Result<const ActivityApi *> api = free ? kProvider() : free.error();
             auto opened = api ? Activity::open(**api, {}) : Result<std::unique_ptr<Activity>>(api.error());
             if (opened)
                 return reinterpret_cast<PlanloomActivity *>(opened->release());

@@ -16,12 +16,11 @@ namespace {
 static_assert(kActivitySuccess == CUPTI_SUCCESS && kActivityNoMoreRecords == CUPTI_ERROR_MAX_LIMIT_REACHED
               && kActivityUnknown == CUPTI_ERROR_UNKNOWN
               && kActivityOtherSubscriber == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
-static_assert(kFlushForced == CUPTI_ACTIVITY_FLAG_FLUSH_FORCED && kMarkKind == CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0);
+static_assert(kFlushForced == CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 static_assert(static_cast<int>(ActivityKind::Copy) == CUPTI_ACTIVITY_KIND_MEMCPY
               && static_cast<int>(ActivityKind::Fill) == CUPTI_ACTIVITY_KIND_MEMSET
               && static_cast<int>(ActivityKind::Kernel) == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL
               && static_cast<int>(ActivityKind::PeerCopy) == CUPTI_ACTIVITY_KIND_MEMCPY2
-              && static_cast<int>(ActivityKind::Mark) == CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION
               && static_cast<int>(ActivityKind::Graph) == CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 
 template <class Ours, class Theirs>
@@ -46,10 +45,22 @@ static_assert(offsetof(KernelActivity, node) == offsetof(CUpti_ActivityKernel9, 
 static_assert(offsetof(CopyActivity, bytes) == offsetof(CUpti_ActivityMemcpy6, bytes)
               && offsetof(CopyActivity, bytes) == offsetof(CUpti_ActivityMemset4, bytes)
               && offsetof(PeerCopyActivity, bytes) == offsetof(CUpti_ActivityMemcpyPtoP4, bytes));
-static_assert(offsetof(MarkActivity, markKind) == offsetof(CUpti_ActivityExternalCorrelation, externalKind)
-              && offsetof(MarkActivity, mark) == offsetof(CUpti_ActivityExternalCorrelation, externalId)
-              && offsetof(MarkActivity, correlation) == offsetof(CUpti_ActivityExternalCorrelation, correlationId)
-              && sizeof(MarkActivity) == sizeof(CUpti_ActivityExternalCorrelation));
+constexpr bool isCall(DriverCall ours, CUpti_CallbackId theirs)
+{
+    return static_cast<CUpti_CallbackId>(ours) == theirs;
+}
+static_assert(isCall(DriverCall::FillBytes, CUPTI_DRIVER_TRACE_CBID_cuMemsetD8Async)
+              && isCall(DriverCall::FillShorts, CUPTI_DRIVER_TRACE_CBID_cuMemsetD16Async)
+              && isCall(DriverCall::FillWords, CUPTI_DRIVER_TRACE_CBID_cuMemsetD32Async)
+              && isCall(DriverCall::CopyToDevice, CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2)
+              && isCall(DriverCall::CopyFromDevice, CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2)
+              && isCall(DriverCall::CopyInDevice, CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoDAsync_v2)
+              && isCall(DriverCall::CopyAny, CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync)
+              && isCall(DriverCall::CopyBetweenDevices, CUPTI_DRIVER_TRACE_CBID_cuMemcpyPeerAsync)
+              && isCall(DriverCall::Kernel, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel)
+              && isCall(DriverCall::CooperativeKernel, CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel)
+              && isCall(DriverCall::Graph, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch)
+              && isCall(DriverCall::KernelEx, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx));
 
 // --- The library ----------------------------------------------------------------------------------------------------
 
@@ -65,10 +76,6 @@ static_assert(offsetof(MarkActivity, markKind) == offsetof(CUpti_ActivityExterna
     X(cuptiGetTimestamp)                                                                                               \
     X(cuptiActivityEnable)                                                                                             \
     X(cuptiActivityDisable)                                                                                            \
-    X(cuptiActivityEnableRuntimeApi)                                                                                   \
-    X(cuptiActivityEnableDriverApi)                                                                                    \
-    X(cuptiActivityPushExternalCorrelationId)                                                                          \
-    X(cuptiActivityPopExternalCorrelationId)                                                                           \
     X(cuptiActivityFlushAll)                                                                                           \
     X(cuptiActivityGetNextRecord)                                                                                      \
     X(cuptiActivityGetNumDroppedRecords)
@@ -106,30 +113,39 @@ ActivityLibrary &activityLibrary()
     return kLibrary;
 }
 
-std::atomic<NodeMade> g_nodeMade{nullptr};
+std::atomic<const ActivityWatcher *> g_watcher{nullptr};
 
-/// Of resources: nodes of graphs that are made, or copied when a graph is instantiated.
-void seeResource(void * /*nothing*/, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data)
+/// Nodes of graphs that are made, or copied when a graph is instantiated.
+void seeNode(const ActivityWatcher &watcher, CUpti_CallbackId id, const CUpti_ResourceData &resource)
 {
-    const NodeMade made = g_nodeMade.load(std::memory_order_acquire);
-    if (domain != CUPTI_CB_DOMAIN_RESOURCE || data == nullptr || made == nullptr
-        || (id != CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED && id != CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED))
-        return;
-    const auto *graph =
-        static_cast<const CUpti_GraphData *>(static_cast<const CUpti_ResourceData *>(data)->resourceDescriptor);
+    const auto *graph = static_cast<const CUpti_GraphData *>(resource.resourceDescriptor);
+    const auto number = activityLibrary().cuptiGetGraphNodeId;
+    const bool isCopy = id == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED;
     std::uint64_t node = 0;
     std::uint64_t original = 0;
-    const auto number = activityLibrary().cuptiGetGraphNodeId;
-    if (graph == nullptr || number(graph->node, &node) != CUPTI_SUCCESS)
+    if (graph == nullptr || (!isCopy && id != CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED)
+        || number(graph->node, &node) != CUPTI_SUCCESS
+        || (isCopy && number(graph->originalNode, &original) != CUPTI_SUCCESS))
         return;
-    if (id == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED && number(graph->originalNode, &original) != CUPTI_SUCCESS)
-        return;
-    made(node, original);
+    watcher.nodeMade(node, original);
 }
 
-int watchNodes(void *subscriber, NodeMade made)
+void see(void * /*nothing*/, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data)
 {
-    g_nodeMade.store(made, std::memory_order_release);
+    const ActivityWatcher *watcher = g_watcher.load(std::memory_order_acquire);
+    if (watcher == nullptr || data == nullptr)
+        return;
+    if (domain == CUPTI_CB_DOMAIN_RESOURCE)
+        seeNode(*watcher, id, *static_cast<const CUpti_ResourceData *>(data));
+    if (domain != CUPTI_CB_DOMAIN_DRIVER_API)
+        return;
+    const auto &call = *static_cast<const CUpti_CallbackData *>(data);
+    if (call.callbackSite == CUPTI_API_ENTER)
+        watcher->callBegins(call.correlationId);
+}
+
+int watchNodes(void *subscriber)
+{
     int first = CUPTI_SUCCESS;
     for (const CUpti_CallbackId id : {CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED})
         if (const int error = activityLibrary().cuptiEnableCallback(1, static_cast<CUpti_SubscriberHandle>(subscriber),
@@ -139,33 +155,23 @@ int watchNodes(void *subscriber, NodeMade made)
     return first;
 }
 
-int subscribe(void **subscriber, const char *name, char *other, std::size_t otherBytes)
+int watchCall(void *subscriber, DriverCall call, bool on)
+{
+    return activityLibrary().cuptiEnableCallback(static_cast<std::uint32_t>(on),
+                                                 static_cast<CUpti_SubscriberHandle>(subscriber),
+                                                 CUPTI_CB_DOMAIN_DRIVER_API, static_cast<CUpti_CallbackId>(call));
+}
+
+int subscribe(void **subscriber, const ActivityWatcher &watcher, const char *name, char *other, std::size_t otherBytes)
 {
     CUpti_SubscriberParams params{};
     params.structSize = CUpti_SubscriberParams_STRUCT_SIZE;
     params.subscriberName = name;
     params.oldSubscriberName = other;
     params.oldSubscriberSize = otherBytes;
-    return activityLibrary().cuptiSubscribe_v2(reinterpret_cast<CUpti_SubscriberHandle *>(subscriber), seeResource,
-                                               nullptr, &params);
-}
-
-/// Ours go through the runtime, cuBLASLt's through either.
-int recordCalls(RecordedCalls which)
-{
-    const auto each = static_cast<std::uint8_t>(which == RecordedCalls::Commands);
-    int first = CUPTI_SUCCESS;
-    const auto keep = [&first](int error) { first = first == CUPTI_SUCCESS ? error : first; };
-    keep(activityLibrary().cuptiActivityEnableRuntimeApi(CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000,
-                                                         static_cast<std::uint8_t>(which != RecordedCalls::None)));
-    for (const CUpti_CallbackId call :
-         {CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060,
-          CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020, CUPTI_RUNTIME_TRACE_CBID_cudaMemsetAsync_v3020})
-        keep(activityLibrary().cuptiActivityEnableRuntimeApi(call, each));
-    for (const CUpti_CallbackId call :
-         {CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx})
-        keep(activityLibrary().cuptiActivityEnableDriverApi(call, each));
-    return first;
+    g_watcher.store(&watcher, std::memory_order_release);
+    return activityLibrary().cuptiSubscribe_v2(reinterpret_cast<CUpti_SubscriberHandle *>(subscriber), see, nullptr,
+                                               &params);
 }
 
 ActivityApi openedActivity()
@@ -182,6 +188,7 @@ ActivityApi openedActivity()
         return activityLibrary().cuptiUnsubscribe(static_cast<CUpti_SubscriberHandle>(subscriber));
     };
     api.watchNodes = watchNodes;
+    api.watchCall = watchCall;
     api.registerBuffers = [](RequestBuffer request, CompleteBuffer complete) -> int {
         return activityLibrary().cuptiActivityRegisterCallbacks(
             request, reinterpret_cast<CUpti_BuffersCallbackCompleteFunc>(complete));
@@ -195,15 +202,6 @@ ActivityApi openedActivity()
     };
     api.disable = [](ActivityKind kind) -> int {
         return activityLibrary().cuptiActivityDisable(static_cast<CUpti_ActivityKind>(kind));
-    };
-    api.recordCalls = recordCalls;
-    api.pushMark = [](int markKind, std::uint64_t mark) -> int {
-        return activityLibrary().cuptiActivityPushExternalCorrelationId(
-            static_cast<CUpti_ExternalCorrelationKind>(markKind), mark);
-    };
-    api.popMark = [](int markKind, std::uint64_t *mark) -> int {
-        return activityLibrary().cuptiActivityPopExternalCorrelationId(
-            static_cast<CUpti_ExternalCorrelationKind>(markKind), mark);
     };
     api.flushAll = [](unsigned int flags) -> int { return activityLibrary().cuptiActivityFlushAll(flags); };
     api.nextRecord = [](std::uint8_t *buffer, std::size_t valid, ActivityHead **record) -> int {
