@@ -10,7 +10,7 @@
 
 namespace planloom::compile {
 
-Result<graph::TrainingGraph> lower(graph::TrainingGraph training, const plan::Plan &plan)
+Result<graph::TrainingGraph> lower(graph::TrainingGraph training, const plan::Plan &plan, bool onProcessors)
 {
     const bool mixed = plan.precision == plan::Precision::BFloat16;
     if (mixed) {
@@ -23,7 +23,7 @@ Result<graph::TrainingGraph> lower(graph::TrainingGraph training, const plan::Pl
     if (!images)
         return images.error();
     auto fused = graph::fuse(*images);
-    if (!fused || mixed) // blocks of channels are for float32
+    if (!fused || (mixed && onProcessors))
         return fused;
     return graph::chooseLayouts(*std::move(fused));
 }

@@ -233,7 +233,10 @@ Status StageModel::shardStage(const plan::Plan &plan, const StageModel *before, 
             m_own = workOf(local);
         }
     }
-    auto lowered = lower(std::move(local), plan);
+    const bool onProcessors = std::any_of(m_stage->devices.begin(), m_stage->devices.end(), [&](DeviceId device) {
+        return m_subject->cluster->typeOf(device).isProcessor();
+    });
+    auto lowered = lower(std::move(local), plan, onProcessors);
     if (!lowered)
         return lowered.error();
     std::vector<RowTable> tables;

@@ -21,8 +21,8 @@ bool isImage(const Tensor &tensor)
 bool canBlock(const Tensor &tensor)
 {
     const Shape &shape = tensor.shape;
-    return tensor.role == TensorRole::Activation && tensor.type == DType::F32 && isImage(tensor) && shape[0].batch
-        && shape[kChannels].size % kBlock == 0 && shape[kChannels].size > 0;
+    return tensor.role == TensorRole::Activation && (tensor.type == DType::F32 || tensor.type == DType::BF16)
+        && isImage(tensor) && shape[0].batch && shape[kChannels].size % kBlock == 0 && shape[kChannels].size > 0;
 }
 
 /// Whether the kernel of a blocked operator would compute with these attributes and shapes.

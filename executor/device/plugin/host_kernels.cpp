@@ -63,8 +63,9 @@ Result<std::unique_ptr<HostKernel>> HostKernel::make(HostWork &work, const graph
         made->m_places.push_back({offset, false});
         if (argument.layout != graph::Layout::Blocked || !lastChannels)
             return;
-        const std::vector<std::int64_t> &dims = argument.dims; // float32, as Blocked is
+        const std::vector<std::int64_t> &dims = argument.dims;
         Place &place = made->m_places.back();
+        place.half = argument.type == graph::DType::BF16;
         place.samples = dims[0];
         place.channels = dims[1];
         place.pixels = argument.elements() / std::max<std::int64_t>(1, dims[0] * dims[1]);
@@ -133,15 +134,20 @@ void HostKernel::turn(std::byte *staging, bool toRows, bool outputs)
         const Place &place = m_places[i];
         if (place.samples == 0 || !place.given)
             continue;
-        auto *all = reinterpret_cast<float *>(staging + place.offset);
         const std::int64_t inner = toRows ? place.channels : place.pixels;
         const std::int64_t middle = toRows ? place.pixels : place.channels;
-        std::copy_n(all, place.samples * inner * middle, m_turned.data());
-        for (std::int64_t sample = 0; sample < place.samples; ++sample)
-            for (std::int64_t a = 0; a < middle; ++a)
-                for (std::int64_t b = 0; b < inner; ++b)
-                    all[(sample * inner + b) * middle + a] =
-                        m_turned[static_cast<std::size_t>((sample * middle + a) * inner + b)];
+        const auto turnAll = [&]<class Element>(Element *all) {
+            auto *before = reinterpret_cast<Element *>(m_turned.data());
+            std::copy_n(all, place.samples * inner * middle, before);
+            for (std::int64_t sample = 0; sample < place.samples; ++sample)
+                for (std::int64_t a = 0; a < middle; ++a)
+                    for (std::int64_t b = 0; b < inner; ++b)
+                        all[(sample * inner + b) * middle + a] = before[(sample * middle + a) * inner + b];
+        };
+        if (place.half)
+            turnAll(reinterpret_cast<std::uint16_t *>(staging + place.offset));
+        else
+            turnAll(reinterpret_cast<float *>(staging + place.offset));
     }
 }
 

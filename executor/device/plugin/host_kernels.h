@@ -32,6 +32,7 @@ private:
         bool given = false; ///< as in the latest run: the same in all of them
         /// Above 0: images of the device's layout, channels last, whose rows the kernel computes in.
         std::int64_t samples = 0, channels = 0, pixels = 0;
+        bool half = false; ///< bfloat16, else float32
     };
     HostKernel(std::unique_ptr<DeviceKernel> kernel, std::unique_ptr<Queue> queue)
         : m_kernel(std::move(kernel)),
