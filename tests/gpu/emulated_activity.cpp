@@ -292,6 +292,8 @@ std::uint32_t EmulatedActivity::startsGraph(bool &whole)
     return called(whole ? ActivityKind::Graph : ActivityKind::Kernel, cuda::DriverCall::Graph);
 }
 
+bool EmulatedActivity::recordsGraphs() { return library().any && isEnabled(ActivityKind::Graph); }
+
 std::uint64_t EmulatedActivity::nodeMade(std::uint64_t original)
 {
     const std::uint64_t node = ++library().nodes;

@@ -12,8 +12,9 @@
 namespace planloom::test {
 
 /// Calls that are watched are told of on their thread; records come in buffers, which come back when they are
-/// full or flushed. A clock that is registered a second time spoils the records behind it. One per process, like the
-/// emulated GPU. Thread contract: any thread; settings while nothing is recorded.
+/// full or flushed. A clock that is registered a second time spoils the records behind it. A graph that was
+/// instantiated while graphs are not recorded as a whole crashes the process when it is started while they are. One per
+/// process, like the emulated GPU. Thread contract: any thread; settings while nothing is recorded.
 class EmulatedActivity {
 public:
     /// What goes wrong.
@@ -43,6 +44,7 @@ public:
     static std::uint32_t called(cuda::ActivityKind kind, cuda::DriverCall call);
     /// A graph is started: a correlation if it is recorded as a whole, then @p whole, or command by command.
     static std::uint32_t startsGraph(bool &whole);
+    static bool recordsGraphs(); ///< as a whole
     static void ran(const Ran &what);
     /// A node is made, or, of one that is not 0, copied: its number.
     static std::uint64_t nodeMade(std::uint64_t original);

@@ -11,6 +11,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <functional>
@@ -58,6 +60,7 @@ struct CapturedGraphObject {
 
 struct GraphExecObject {
     std::vector<GraphNode> nodes;
+    bool recordable = false;    ///< as a whole
     std::uint32_t launched = 0; ///< times
     std::atomic<std::uint32_t> completed{0};
 };
@@ -459,6 +462,13 @@ cuda::EmulatedCommand recorded(const cuda::GraphNode &node, std::uint32_t correl
     return [node, correlation](Stream stream) { runNode(node, correlation, stream); };
 }
 
+/// As the real libraries do.
+[[noreturn]] void crash(const char *why)
+{
+    std::fprintf(stderr, "the emulated GPU crashes: %s\n", why);
+    std::abort();
+}
+
 /// Gives a command that may be captured. @p call: that starts it in the driver.
 int submit(Stream stream, std::optional<cuda::ActivityKind> kind, cuda::DriverCall call, std::size_t bytes,
            cuda::EmulatedCommand command)
@@ -785,6 +795,7 @@ int graphInstantiate(cuda::GraphExec *exec, cuda::CapturedGraph graph)
     ++state().graphs;
     auto made = std::make_unique<cuda::GraphExecObject>();
     made->nodes = graph->nodes;
+    made->recordable = EmulatedActivity::recordsGraphs();
     for (cuda::GraphNode &node : made->nodes)
         node.id = EmulatedActivity::nodeMade(node.id);
     const std::scoped_lock lock(state().mutex);
@@ -799,6 +810,8 @@ int graphLaunch(cuda::GraphExec exec, Stream stream)
     ++state().replays;
     bool whole = false;
     const std::uint32_t correlation = EmulatedActivity::startsGraph(whole);
+    if (whole && !exec->recordable)
+        crash("a graph is recorded that was instantiated while none was");
     ++exec->launched;
     return give(stream, [exec, whole, correlation](Stream at) {
         const std::uint64_t began = correlation != 0 ? EmulatedActivity::now() : 0;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 
 namespace planloom::cuda {
 
@@ -189,8 +190,9 @@ Activity::~Activity()
 
 Status Activity::start(Level level)
 {
+    const std::scoped_lock lock(m_levelMutex);
     const Status enabled = enable(level);
-    m_level.store(enabled ? level : Level::Off, std::memory_order_relaxed);
+    m_level = enabled ? level : Level::Off;
     if (!enabled)
         disable();
     return enabled;
@@ -198,7 +200,8 @@ Status Activity::start(Level level)
 
 void Activity::stop()
 {
-    if (m_level.exchange(Level::Off, std::memory_order_relaxed) != Level::Off)
+    const std::scoped_lock lock(m_levelMutex);
+    if (std::exchange(m_level, Level::Off) != Level::Off)
         disable();
 }
 
@@ -280,6 +283,22 @@ std::uint64_t Activity::markOfCall(std::uint32_t correlation) const
 }
 
 // --- Graphs ---------------------------------------------------------------------------------------------------------
+
+Activity::Instantiation::Instantiation()
+{
+    Activity *activity = g_activity.load(std::memory_order_acquire);
+    if (activity == nullptr)
+        return;
+    m_lock = std::unique_lock(activity->m_levelMutex);
+    if (activity->m_level != Level::Graphs && activity->m_api.enable(ActivityKind::Graph) == kActivitySuccess)
+        m_enabled = &activity->m_api;
+}
+
+Activity::Instantiation::~Instantiation()
+{
+    if (m_enabled != nullptr)
+        m_enabled->disable(ActivityKind::Graph);
+}
 
 void Activity::noteNode(std::uint64_t node, std::uint64_t original, std::uint64_t mark)
 {

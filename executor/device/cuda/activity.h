@@ -63,9 +63,10 @@ Status isFreeOfProfilers();
 ///
 /// A mark is a number of the thread that gives the commands. CUPTI tells the correlation of each call of the driver
 /// when it begins, on its thread: it is noted with the thread's mark, and records of what the call started have it.
-/// (CUPTI's own external correlations come with records of calls alone, which make every call of the runtime slower.)
-/// Commands of a graph all have the correlation of its start: what tells them apart is the number of their node, which
-/// is noted with the mark of its thread when the graph is captured, and again when it is instantiated.
+/// (CUPTI's own external correlations come with records of calls alone, and none come of calls that are enabled one by
+/// one in a context that was made while none was.) Commands of a graph all have the correlation of its start: what
+/// tells them apart is the number of their node, which is noted with the mark of its thread when the graph is captured,
+/// and again when it is instantiated.
 ///
 /// After open() nothing is allocated but for nodes of new graphs. Thread contract: activity_abi.h.
 class Activity {
@@ -87,6 +88,19 @@ public:
     Status start(Level level);
     void stop();
     void mark(std::uint64_t mark);
+    /// As long as it lives, graphs may be instantiated. CUPTI 13.0 crashes where a graph is to be recorded as a whole
+    /// that was instantiated while graphs were not. For any thread, whether there is an Activity or not.
+    class Instantiation {
+    public:
+        Instantiation();
+        ~Instantiation();
+        Instantiation(const Instantiation &) = delete;
+        Instantiation &operator=(const Instantiation &) = delete;
+
+    private:
+        std::unique_lock<std::mutex> m_lock; ///< of the level
+        const ActivityApi *m_enabled = nullptr;
+    };
     void collect(bool last);
     /// Up to records.size(); how many.
     std::size_t take(std::span<PlanloomActivityRecord> records);
@@ -123,7 +137,8 @@ private:
     std::unique_ptr<ActivityBuffers> m_buffers;
     std::size_t m_most;
     void *m_subscriber = nullptr;
-    std::atomic<Level> m_level{Level::Off};
+    std::mutex m_levelMutex; ///< guards the level
+    Level m_level = Level::Off;
     std::mutex m_nodesMutex;                                  ///< guards m_nodes; nothing is called with it
     std::unordered_map<std::uint64_t, std::uint64_t> m_nodes; ///< marks, of those that have one
     std::vector<Mark> m_marks;                                ///< by correlation modulo kMarks

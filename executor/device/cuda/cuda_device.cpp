@@ -3,6 +3,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/units.h"
+#include "executor/device/cuda/activity.h"
 #include "executor/device/cuda/operators.h"
 #include "executor/device/cuda/parameter_updates.h"
 #include "executor/device/plugin/communication_abi.h"
@@ -278,8 +279,10 @@ Result<std::unique_ptr<device::CommandGraph>> CudaQueue::endCapture()
     CapturedGraph graph = nullptr;
     GraphExec exec = nullptr;
     note(api.streamEndCapture(m_stream, &graph), "the end of the capture");
-    if (captured.error == 0)
+    if (captured.error == 0) {
+        const Activity::Instantiation instantiation;
         note(api.graphInstantiate(&exec, graph), "making a graph");
+    }
     if (graph != nullptr)
         api.graphDestroy(graph);
     if (captured.error == 0)
