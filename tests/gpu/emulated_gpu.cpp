@@ -935,6 +935,8 @@ void EmulatedGpu::set(const Settings &settings)
     state().provider.kernels = emulatedKernels();
     state().provider.rowThreads = 16;
     state().provider.leastPart = 1; // so that small sums are shared out, too
+    state().provider.leastUnaligned = 1;
+    state().provider.pieceBytes = state().provider.sumBytes = 1024; // and small products are made of several pieces
 }
 
 const cuda::Provider &EmulatedGpu::provider() { return state().provider; }

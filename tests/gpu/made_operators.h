@@ -177,6 +177,27 @@ public:
         return std::move(made.m_all);
     }
 
+    /// Products of bfloat16 whose result, or one factor, has rows of @p odd elements: no multiple of 16 bytes.
+    static std::vector<MadeOperator> ofUnalignedRows(std::int64_t rows, std::int64_t odd)
+    {
+        constexpr std::int64_t kWidth = 16;
+        constexpr std::int64_t kOne = 1;
+        MadeOperators made;
+        made.add("MatMul", {{"transB", kOne}},
+                 {inHalf(made.floats({rows, kWidth})), inHalf(made.floats({odd, kWidth}))}, {{rows, odd}},
+                 graph::DType::BF16);
+        made.add("MatMul", {{"transB", kOne}},
+                 {inHalf(made.floats({rows, kWidth})), inHalf(made.floats({odd, kWidth})), made.floats({odd})},
+                 {{rows, odd}}, graph::DType::BF16);
+        made.add("MatMul", {}, {inHalf(made.floats({rows, odd})), inHalf(made.floats({odd, kWidth}))}, {{rows, kWidth}},
+                 graph::DType::BF16);
+        made.add("MatMulWeightGrad", {}, {inHalf(made.floats({rows, odd})), inHalf(made.floats({rows, kWidth}))},
+                 {{odd, kWidth}});
+        for (MadeOperator &each : made.m_all)
+            each.tolerance = 2e-2;
+        return std::move(made.m_all);
+    }
+
     struct Given {
         device::Argument argument;
         Buffer values;

@@ -11,6 +11,8 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <functional>
 #include <map>
 #include <thread>
@@ -134,6 +136,36 @@ inline Buffer turned(const Buffer &images, const std::vector<std::int64_t> &dims
     return made;
 }
 
+/// An operator with its attributes and arguments: Relu{}(float32[2,3])->(float32[2,3]).
+inline std::string describe(const graph::Op &op, const std::vector<device::Argument> &inputs,
+                            const std::vector<device::Argument> &outputs)
+{
+    const auto list = [](const std::vector<device::Argument> &arguments) {
+        std::string text;
+        for (const device::Argument &each : arguments)
+            text +=
+                fmt::format("{}{}", text.empty() ? "" : ",",
+                            !each.present ? std::string("-")
+                                          : fmt::format("{}[{}]{}", graph::name(each.type), fmt::join(each.dims, ","),
+                                                        each.layout == graph::Layout::Blocked ? " blocked" : ""));
+        return text;
+    };
+    std::string attributes;
+    for (const auto &[name, value] : op.attributes) {
+        const std::string text = std::visit(
+            [](const auto &v) {
+                if constexpr (
+                    requires { v.push_back(v.front()); } && !requires { v.c_str(); })
+                    return fmt::format("[{}]", fmt::join(v, ","));
+                else
+                    return fmt::format("{}", v);
+            },
+            value);
+        attributes += (attributes.empty() ? "" : ",") + name + "=" + text;
+    }
+    return op.type + "{" + attributes + "}(" + list(inputs) + ")->(" + list(outputs) + ")";
+}
+
 /// Compares operators of a device with the processor's, and keeps count of what it has compared. Thread contract: one
 /// thread.
 class OperatorParity {
@@ -185,7 +217,10 @@ public:
                                 const std::vector<device::Argument> &outputs, const std::vector<Buffer> &values,
                                 double tolerance = 2e-5)
     {
-        return compareAs(op, inputs, outputs, values, device::Mode::Run, tolerance);
+        std::string wrong = compareAs(op, inputs, outputs, values, device::Mode::Run, tolerance);
+        if (wrong.empty() && op.traits().accumulates && outputs[0].type == graph::DType::F32)
+            wrong = compareAs(op, inputs, outputs, values, device::Mode::Add, tolerance);
+        return wrong;
     }
 
     /// An operator that is not differentiated.
@@ -280,7 +315,7 @@ private:
                     argument = {graph.tensor(ids[i]).type, graph.tensor(ids[i]).shape.at(cases::kSamples), true};
                 // Statistics and sums stay float32 in mixed precision.
                 const bool narrows = half && argument.present && argument.type == graph::DType::F32
-                    && (isInput || i == 0) && argument.dims.size() > 1;
+                    && (isInput || i == 0 || op.type == "MatMulGelu") && argument.dims.size() > 1;
                 if (narrows) {
                     argument.type = graph::DType::BF16;
                     if (data != nullptr)
@@ -350,7 +385,7 @@ private:
         auto got = runOn(m_device, op, inputs, outputs, given, mode, start);
         const auto expected = runOn(device::cpuDevice(), op, asRows(inputs), asRows(outputs), values, mode, start);
         if (!got || !expected)
-            return !got ? got.error().text() : expected.error().text();
+            return describe(op, inputs, outputs) + ": " + (!got ? got.error().text() : expected.error().text());
         Seen &seen = m_seen[op.type.name()];
         ++(m_device.onHost() == before ? seen.onDevice : seen.onHost);
         for (std::size_t i = outputs.size(); i < got->size(); ++i) {
@@ -358,7 +393,7 @@ private:
             const std::string wrong =
                 cases::difference(numbersOf(state, (*got)[i]), numbersOf(state, (*expected)[i]), tolerance, tolerance);
             if (!wrong.empty())
-                return op.type + " state: " + wrong;
+                return describe(op, inputs, outputs) + " state: " + wrong;
         }
         for (std::size_t i = 0; i < outputs.size(); ++i) {
             if (!outputs[i].present)
@@ -370,7 +405,7 @@ private:
             const std::string wrong = cases::difference(numbers, right, tolerance, tolerance);
             seen.worst = farthest(numbers, right, seen.worst);
             if (!wrong.empty())
-                return op.type + " output " + std::to_string(i) + ": " + wrong;
+                return describe(op, inputs, outputs) + " output " + std::to_string(i) + ": " + wrong;
         }
         return {};
     }

@@ -259,6 +259,11 @@ struct Provider {
     const void *const *kernels = nullptr;
     unsigned int rowThreads = kRowThreads; ///< threads of a block that works on one row; a power of 2
     std::int64_t leastPart = 512; ///< elements that a thread adds up before a sum is shared out over more blocks
+    /// Products with unaligned rows (unaligned_product.h): elements from which on they are made of pieces, bytes of a
+    /// piece, and of sums over pieces.
+    std::int64_t leastUnaligned = std::int64_t{1} << 20;
+    std::int64_t pieceBytes = std::int64_t{96} << 20;
+    std::int64_t sumBytes = std::int64_t{32} << 20;
 };
 
 } // namespace planloom::cuda

@@ -360,6 +360,8 @@ CudaDevice::~CudaDevice()
         api().eventDestroy(m_workspaceFree);
     if (m_workspace != nullptr)
         api().free(m_workspace);
+    if (m_pieces != nullptr)
+        api().free(m_pieces);
     if (m_products != nullptr)
         m_provider.products->destroy(m_products);
     if (m_graphs != nullptr)
@@ -530,6 +532,18 @@ std::byte *CudaDevice::workspace(CudaQueue &queue)
     }
     m_workspaceUser = &queue;
     return m_workspace;
+}
+
+bool CudaDevice::makePieces()
+{
+    if (m_pieces != nullptr)
+        return true;
+    void *memory = nullptr;
+    const int error = api().malloc(&memory, static_cast<std::size_t>(m_provider.pieceBytes + m_provider.sumBytes));
+    if (error == kOutOfMemory || !check(error, "memory for pieces of matrices"))
+        return false;
+    m_pieces = static_cast<std::byte *>(memory);
+    return true;
 }
 
 void CudaDevice::forget(const CudaQueue &queue)

@@ -156,6 +156,10 @@ public:
     /// Device memory that commands of @p queue may use until another queue asks for it.
     std::byte *workspace(CudaQueue &queue);
     static constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
+    /// Makes memory for pieces of matrices and for sums over them, once. False: the device has none left.
+    bool makePieces();
+    /// That memory, Provider::pieceBytes, then sumBytes: of the queue that asked for the workspace last.
+    [[nodiscard]] std::byte *pieces() const { return m_pieces; }
     void forget(const CudaQueue &queue);
 
 private:
@@ -173,6 +177,7 @@ private:
     GraphHandle m_graphs = nullptr;
     std::byte *m_workspace = nullptr;
     CudaQueue *m_workspaceUser = nullptr;
+    std::byte *m_pieces = nullptr;
     const CommunicationApi *m_communication = nullptr;
     std::mutex m_mutex;
     std::set<void *> m_registrable; ///< blocks of NCCL; guarded by m_mutex

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of matrices, with what is added behind them.
 #include "executor/device/cuda/operator_support.h"
-#include "executor/device/cuda/product.h"
+#include "executor/device/cuda/unaligned_product.h"
 
 #include <algorithm>
 
@@ -60,18 +60,79 @@ std::optional<BiasAct> biasOf(const Request &request, const ProductShape &shape)
     return kernel;
 }
 
-/// The product with @p epilogue in it; an error where cuBLASLt has none such.
-Result<MatrixProduct> productWith(const Request &request, ProductShape shape, Epilogue epilogue)
-{
-    shape.epilogue = epilogue;
-    return MatrixProduct::make(request.device, shape);
-}
+/// A product in one call, or in pieces where that is faster.
+class Product {
+public:
+    static Result<Product> make(const Request &request, const ProductShape &shape)
+    {
+        Product made;
+        made.m_pieces = UnalignedProduct::make(request.device, shape);
+        if (made.m_pieces != nullptr)
+            return made;
+        auto whole = MatrixProduct::make(request.device, shape);
+        if (!whole)
+            return whole.error();
+        made.m_whole = std::make_shared<MatrixProduct>(std::move(*whole));
+        return made;
+    }
+    void run(CudaQueue &queue, const void *a, const void *b, void *y, bool adds = false) const
+    {
+        if (m_pieces != nullptr)
+            m_pieces->run(queue, a, b, y, adds);
+        else if (adds)
+            m_whole->add(queue, a, b, y);
+        else
+            m_whole->run(queue, a, b, y);
+    }
+    [[nodiscard]] bool isInPieces() const { return m_pieces != nullptr; }
 
-/// Whether an epilogue can use input @p i of a product.
-bool isAlike(const Request &request, std::size_t i, const ProductShape &shape)
-{
-    return kindOf(request.inputs[i]) == shape.kindY;
-}
+private:
+    std::shared_ptr<const UnalignedProduct> m_pieces;
+    std::shared_ptr<const MatrixProduct> m_whole;
+};
+
+/// A product with a row added, or GELU behind it, in one call.
+class ProductWithBias {
+public:
+    /// Errors: Unsupported where cuBLASLt has no algorithm for that; those of the device.
+    static Result<ProductWithBias> make(const Request &request, ProductShape shape, Epilogue epilogue)
+    {
+        ProductWithBias made;
+        shape.epilogue = epilogue;
+        const Kind own = kindOf(request.inputs[2]);
+        if (own != shape.kindY && (own != Kind::F32 || shape.kindY != Kind::BF16))
+            return unsupported("the bias has another type than the product");
+        auto product = MatrixProduct::make(request.device, shape);
+        if (!product)
+            return product.error();
+        made.m_product = std::make_shared<MatrixProduct>(std::move(*product));
+        if (own == shape.kindY)
+            return made;
+        auto rounded = scratchOf<std::uint16_t>(request, shape.columns);
+        if (!rounded)
+            return rounded.error();
+        made.m_bias = std::move(*rounded);
+        made.m_round.x = {nullptr, own};
+        made.m_round.y = {made.m_bias->data(), shape.kindY, false};
+        made.m_round.n = shape.columns;
+        return made;
+    }
+    void run(CudaQueue &queue, Inputs in, void *y, const void *auxiliary)
+    {
+        const void *bias = in[2];
+        if (m_bias != nullptr) {
+            m_round.x.data = bias;
+            queue.items(m_round, m_round.n);
+            bias = m_bias->data();
+        }
+        m_product->run(queue, in[0], in[1], y, {bias, auxiliary});
+    }
+
+private:
+    std::shared_ptr<const MatrixProduct> m_product;
+    std::shared_ptr<device::Memory> m_bias; ///< in the product's type; nullptr: it has it
+    Unary<function::Identity> m_round;
+};
 
 Made makeProduct(const Request &request)
 {
@@ -80,26 +141,28 @@ Made makeProduct(const Request &request)
     const auto bias = shape && biased ? biasOf(request, *shape) : std::nullopt;
     if (!shape || (biased && !bias))
         return onlyOnHost(request);
-    if (biased && isAlike(request, 2, *shape))
-        if (auto whole = productWith(request, *shape, Epilogue::Bias))
-            return makeFunction([product = std::make_shared<MatrixProduct>(std::move(*whole))](CudaQueue &queue, bool,
-                                                                                               Inputs in, Outputs out) {
-                product->run(queue, in[0], in[1], out[0], {in[2], nullptr});
-            });
-    auto product = MatrixProduct::make(request.device, *shape);
+    auto product = Product::make(request, *shape);
     if (!product)
         return product.error();
-    auto shared = std::make_shared<MatrixProduct>(std::move(*product));
-    return makeFunction(
-        [shared, kernel = bias.value_or(BiasAct()), biased](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
-            shared->run(queue, in[0], in[1], out[0]);
-            if (!biased)
-                return;
-            kernel.x.data = out[0];
-            kernel.bias.data = in[2];
-            kernel.y.data = out[0];
-            queue.items(kernel, kernel.rows * kernel.columns);
-        });
+    if (biased && !product->isInPieces()) {
+        auto whole = ProductWithBias::make(request, *shape, Epilogue::Bias);
+        if (whole)
+            return makeFunction([product = std::move(*whole)](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
+                product.run(queue, in, out[0], nullptr);
+            });
+        if (whole.error().code != ErrorCode::Unsupported)
+            return whole.error();
+    }
+    return makeFunction([product = std::move(*product), kernel = bias.value_or(BiasAct()),
+                         biased](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
+        product.run(queue, in[0], in[1], out[0]);
+        if (!biased)
+            return;
+        kernel.x.data = out[0];
+        kernel.bias.data = in[2];
+        kernel.y.data = out[0];
+        queue.items(kernel, kernel.rows * kernel.columns);
+    });
 }
 
 Made makeGemm(const Request &request)
@@ -121,12 +184,15 @@ Made makeMatMulGelu(const Request &request)
     const auto bias = shape ? biasOf(request, *shape) : std::nullopt;
     if (!bias)
         return onlyOnHost(request);
-    if (byTanh(request) && isAlike(request, 2, *shape))
-        if (auto whole = productWith(request, *shape, Epilogue::GeluBias))
-            return makeFunction([product = std::make_shared<MatrixProduct>(std::move(*whole))](CudaQueue &queue, bool,
-                                                                                               Inputs in, Outputs out) {
-                product->run(queue, in[0], in[1], out[0], {in[2], out[1]});
+    if (byTanh(request)) {
+        auto whole = ProductWithBias::make(request, *shape, Epilogue::GeluBias);
+        if (whole)
+            return makeFunction([product = std::move(*whole)](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
+                product.run(queue, in, out[0], out[1]);
             });
+        if (whole.error().code != ErrorCode::Unsupported)
+            return whole.error();
+    }
     auto product = MatrixProduct::make(request.device, *shape);
     if (!product)
         return product.error();
@@ -167,8 +233,10 @@ Made makeMatMulGeluGrad(const Request &request)
     const auto shape = shapeOfProduct(request);
     if (!shape || request.inSize(2) != request.outSize(0) || !isFloat(request.inputs[2]))
         return onlyOnHost(request);
-    if (byTanh(request) && isAlike(request, 2, *shape))
-        if (auto whole = productWith(request, *shape, Epilogue::GeluGradient))
+    ProductShape withGradient = *shape;
+    withGradient.epilogue = Epilogue::GeluGradient;
+    if (byTanh(request) && kindOf(request.inputs[2]) == shape->kindY)
+        if (auto whole = MatrixProduct::make(request.device, withGradient))
             return makeFunction([product = std::make_shared<MatrixProduct>(std::move(*whole))](CudaQueue &queue, bool,
                                                                                                Inputs in, Outputs out) {
                 product->run(queue, in[0], in[1], out[0], {nullptr, in[2]});
@@ -197,15 +265,13 @@ Made makeMatMulWeightGrad(const Request &request)
     if (shape.inner != productOf(request.in(1), 0, request.in(1).size() - 1)
         || request.out() != Dims{shape.rows, shape.columns})
         return onlyOnHost(request);
-    auto writes = MatrixProduct::make(request.device, shape);
-    shape.adds = true;
-    auto adds = MatrixProduct::make(request.device, shape);
-    if (!writes || !adds)
-        return !writes ? writes.error() : adds.error();
+    auto product = Product::make(request, shape);
+    if (!product)
+        return product.error();
     const std::uint32_t capabilities = isFull(request.outputs[0]) ? device::DeviceKernel::kAdds : 0U;
-    auto pair = std::make_shared<std::pair<MatrixProduct, MatrixProduct>>(std::move(*writes), std::move(*adds));
-    return makeFunction([pair](CudaQueue &queue, bool add, Inputs in,
-                               Outputs out) { (add ? pair->second : pair->first).run(queue, in[0], in[1], out[0]); },
+    return makeFunction([product =
+                             std::move(*product)](CudaQueue &queue, bool adds, Inputs in,
+                                                  Outputs out) { product.run(queue, in[0], in[1], out[0], adds); },
                         capabilities);
 }
 

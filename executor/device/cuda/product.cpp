@@ -132,10 +132,13 @@ bool MatrixProduct::choose(std::uint32_t alignment)
 
 void MatrixProduct::run(CudaQueue &queue, const void *a, const void *b, void *y, const EpilogueData &with) const
 {
-    if (!m_device->checkOther(point(with), "an epilogue of a product"))
-        return;
+    if (m_device->checkOther(point(with), "an epilogue of a product"))
+        start(queue, a, b, y, m_adds ? 1 : 0);
+}
+
+void MatrixProduct::start(CudaQueue &queue, const void *a, const void *b, void *y, float beta) const
+{
     const float alpha = 1;
-    const float beta = m_adds ? 1 : 0;
     m_device->checkOther(
         m_device->provider().products->product(m_device->products(), m_description, &alpha, b, m_b, a, m_a, &beta, y,
                                                m_y, y, m_y, &m_chosen.algorithm, m_device->workspace(queue),

@@ -35,6 +35,8 @@ public:
     ~MatrixProduct();
 
     void run(CudaQueue &queue, const void *a, const void *b, void *y, const EpilogueData &with = {}) const;
+    /// Y += A B.
+    void add(CudaQueue &queue, const void *a, const void *b, void *y) const { start(queue, a, b, y, 1); }
 
 private:
     explicit MatrixProduct(CudaDevice &device) : m_device(&device) {}
@@ -44,6 +46,7 @@ private:
     bool describeEpilogue(const ProductShape &shape);
     int point(const EpilogueData &with) const;
     bool choose(std::uint32_t alignment);
+    void start(CudaQueue &queue, const void *a, const void *b, void *y, float beta) const;
 
     CudaDevice *m_device;
     ProductDescription m_description = nullptr;

@@ -26,6 +26,9 @@ std::vector<OperatorRow> checkOperators(device::PluginDevice &gpu, const Say &sa
         for (const test::MadeOperator &made : family)
             note(made.op.type.name(),
                  parity.compareOperator(made.op, made.inputs, made.outputs, made.values, made.tolerance));
+    for (const test::MadeOperator &made : test::MadeOperators::ofUnalignedRows(1024, 1029)) // many enough for pieces
+        note(made.op.type.name(),
+             parity.compareOperator(made.op, made.inputs, made.outputs, made.values, made.tolerance));
     for (const bool decoder : {false, true})
         for (const bool half : {false, true})
             note(decoder ? "(fused LLaMA)" : "(fused GPT)", parity.compareFused(decoder, half));

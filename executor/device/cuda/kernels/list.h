@@ -8,6 +8,7 @@
 #include "executor/device/cuda/kernels/images.h"
 #include "executor/device/cuda/kernels/losses.h"
 #include "executor/device/cuda/kernels/picks.h"
+#include "executor/device/cuda/kernels/pieces.h"
 #include "executor/device/cuda/kernels/recurrent.h"
 #include "executor/device/cuda/kernels/rows.h"
 #include "executor/device/cuda/kernels/sparse.h"
@@ -38,7 +39,7 @@
     X(PoolForward) X(PoolGradient) X(BatchNormSums) X(BatchNormStatistics) X(BatchNorm) X(BatchNormGradientSums)       \
     X(BatchNormPlanes) X(BatchNormGradient) X(ConvolutionForward) X(ConvolutionInputGradient)                          \
     X(ConvolutionWeightGradient) X(MoveState) X(ReadStates) X(CellForward) X(CellBackward) X(PeepholeGradient)      \
-    X(SparseProduct) X(SparseProductGradient) X(SparseWeightGradient)
+    X(SparseProduct) X(SparseProductGradient) X(SparseWeightGradient) X(TurnRows) X(TurnPiece)
 #define PLANLOOM_FLASH_KERNELS(X)                                                                                      \
     X(FlashForward, 64) X(FlashMeans, 64) X(FlashQueryGradient, 64) X(FlashKeyGradient, 64) X(FlashForward, 128)       \
     X(FlashMeans, 128) X(FlashQueryGradient, 128) X(FlashKeyGradient, 128)

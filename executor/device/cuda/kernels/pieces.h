@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "executor/device/cuda/kernels/vectors.h"
+
+// Rows of 16-bit elements that begin at any address, and the same transposed, without gaps: there every column is a row
+// of a multiple of 8 elements, read and written by 16 bytes.
+namespace planloom::cuda {
+
+/// (rows, columns), @c leading elements from one row to the next. Rows are a multiple of 8.
+struct RowsAndPiece {
+    const void *from = nullptr;
+    void *to = nullptr;
+    std::int64_t rows = 0, columns = 0, leading = 0;
+
+    // A block turns tiles of kSide by kSide in shared memory, as words of two rows. Columns lie an odd number of words
+    // apart there, in different banks.
+    static constexpr int kSide = 64;
+    static constexpr int kPairs = kSide / 2;
+    static constexpr int kPitch = kPairs + 1;
+    static constexpr int kChunk = 8;  ///< elements of 16 bytes
+    static constexpr int kAtOnce = 8; ///< items of a thread that are read before the first is written
+    static constexpr std::int64_t kShared = std::int64_t{kSide} * kPitch; ///< floats
+
+    [[nodiscard]] PLANLOOM_KERNEL_CODE std::int64_t across() const { return (columns + kSide - 1) / kSide; }
+    [[nodiscard]] PLANLOOM_KERNEL_CODE std::int64_t tiles() const { return across() * ((rows + kSide - 1) / kSide); }
+
+    /// f(words, offset in rows, offset in the piece, rows, columns) for the block's tiles.
+    template <class F>
+    PLANLOOM_KERNEL_CODE void eachTile(Block &block, F f) const
+    {
+        for (std::int64_t tile = block.index; tile < tiles(); tile += block.count) {
+            std::int64_t down = tile;
+            const std::int64_t column = restOf(down, across()) * kSide;
+            const std::int64_t row = down * kSide;
+            const auto least = [](std::int64_t n) { return static_cast<int>(n < kSide ? n : kSide); };
+            f(reinterpret_cast<std::uint32_t *>(block.extra), row * leading + column, column * rows + row,
+              least(rows - row), least(columns - column));
+        }
+    }
+};
+
+/// The piece of rows.
+struct TurnRows : RowsAndPiece {
+    PLANLOOM_KERNEL_CODE void run(Block &block) const
+    {
+        eachTile(block, [&](std::uint32_t *words, std::int64_t at, std::int64_t atPiece, int height, int width) {
+            const auto *x = static_cast<const std::uint16_t *>(from) + at;
+            auto *piece = static_cast<std::uint16_t *>(to) + atPiece;
+            block.each([&](int t) {
+                for (int first = t; first < kPairs * kSide; first += kAtOnce * block.threads) {
+                    std::uint32_t pairs[kAtOnce];
+                    PLANLOOM_UNROLL
+                    for (int k = 0; k < kAtOnce; ++k) {
+                        const int i = first + k * block.threads;
+                        const int row = i / kSide * 2;
+                        pairs[k] = 0;
+                        if (row < height && i % kSide < width) {
+                            const std::uint16_t *one = x + row * leading + i % kSide;
+                            pairs[k] = one[0] | static_cast<std::uint32_t>(one[leading]) << 16;
+                        }
+                    }
+                    PLANLOOM_UNROLL
+                    for (int k = 0; k < kAtOnce; ++k)
+                        if (const int i = first + k * block.threads; i < kPairs * kSide)
+                            words[i % kSide * kPitch + i / kSide] = pairs[k];
+                }
+            });
+            block.items(kSide * kSide / kChunk, [&](std::int64_t item) {
+                const int column = static_cast<int>(item) / kChunk;
+                const int row = static_cast<int>(item) % kChunk * kChunk;
+                if (column >= width || row >= height)
+                    return;
+                Bytes16 chunk;
+                for (int k = 0; k < 4; ++k)
+                    chunk.words[k] = words[column * kPitch + row / 2 + k];
+                store16(piece + column * rows + row, chunk);
+            });
+        });
+    }
+};
+
+/// The rows of a piece.
+struct TurnPiece : RowsAndPiece {
+    PLANLOOM_KERNEL_CODE void run(Block &block) const
+    {
+        eachTile(block, [&](std::uint32_t *words, std::int64_t at, std::int64_t atPiece, int height, int width) {
+            const auto *piece = static_cast<const std::uint16_t *>(from) + atPiece;
+            auto *y = static_cast<std::uint16_t *>(to) + at;
+            block.items(kSide * kSide / kChunk, [&](std::int64_t item) {
+                const int column = static_cast<int>(item) / kChunk;
+                const int row = static_cast<int>(item) % kChunk * kChunk;
+                if (column >= width || row >= height)
+                    return;
+                const Bytes16 chunk = load16(piece + column * rows + row);
+                for (int k = 0; k < 4; ++k)
+                    words[column * kPitch + row / 2 + k] = chunk.words[k];
+            });
+            block.items(kPairs * kSide, [&](std::int64_t item) {
+                const int i = static_cast<int>(item);
+                const int row = i / kSide * 2;
+                if (row >= height || i % kSide >= width)
+                    return;
+                const std::uint32_t pair = words[i % kSide * kPitch + i / kSide];
+                std::uint16_t *one = y + row * leading + i % kSide;
+                one[0] = static_cast<std::uint16_t>(pair);
+                one[leading] = static_cast<std::uint16_t>(pair >> 16);
+            });
+        });
+    }
+};
+
+} // namespace planloom::cuda
