@@ -20,7 +20,8 @@ struct alignas(16) Bytes16 {
 PLANLOOM_KERNEL_CODE Bytes16 load16(const void *from)
 {
 #ifdef __CUDA_ARCH__
-    return *static_cast<const Bytes16 *>(from);
+    const uint4 bytes = *static_cast<const uint4 *>(from);
+    return {bytes.x, bytes.y, bytes.z, bytes.w};
 #else
     Bytes16 made;
     memcpy(&made, __builtin_assume_aligned(from, sizeof made), sizeof made);
@@ -31,7 +32,7 @@ PLANLOOM_KERNEL_CODE Bytes16 load16(const void *from)
 PLANLOOM_KERNEL_CODE void store16(void *to, const Bytes16 &bytes)
 {
 #ifdef __CUDA_ARCH__
-    *static_cast<Bytes16 *>(to) = bytes;
+    *static_cast<uint4 *>(to) = make_uint4(bytes.words[0], bytes.words[1], bytes.words[2], bytes.words[3]);
 #else
     memcpy(__builtin_assume_aligned(to, sizeof bytes), &bytes, sizeof bytes);
 #endif
