@@ -32,7 +32,10 @@ PLANLOOM_KERNEL_CODE Bytes16 load16(const void *from)
 PLANLOOM_KERNEL_CODE void store16(void *to, const Bytes16 &bytes)
 {
 #ifdef __CUDA_ARCH__
-    *static_cast<uint4 *>(to) = make_uint4(bytes.words[0], bytes.words[1], bytes.words[2], bytes.words[3]);
+    // The compiler cuts an assignment in four.
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(bytes.words[0]),
+                 "r"(bytes.words[1]), "r"(bytes.words[2]), "r"(bytes.words[3])
+                 : "memory");
 #else
     memcpy(__builtin_assume_aligned(to, sizeof bytes), &bytes, sizeof bytes);
 #endif
