@@ -101,6 +101,52 @@ public:
         return std::move(made.m_all);
     }
 
+    /// Rows that groups of threads keep, of one to eight warps; odd and long ones, that a block walks. Sums over rows
+    /// of them, in parts and as a whole; losses. In float32, or bfloat16 if @p half.
+    static std::vector<MadeOperator> ofRows(bool half)
+    {
+        MadeOperators made;
+        const graph::Attributes last{{"axis", std::int64_t{-1}}, {"epsilon", 1e-5}};
+        for (const std::int64_t width : {10, 24, 520, 1800, 2600, half ? 8200 : 4100}) {
+            const std::int64_t rows = width < 100 ? 70 : 9;
+            const Ints shape{rows, width};
+            const Ints statistics{rows, 1};
+            const auto x = [&] { return made.floats(shape); };
+            const auto parameter = [&] { return made.positive({width}); };
+            const auto statistic = [&] { return made.positive({rows, 1}); };
+            made.add("LayerNormalization", last, {x(), parameter(), parameter()}, {shape, statistics, statistics});
+            made.add("AddLayerNormalization", last, {x(), x(), parameter(), parameter()},
+                     {shape, shape, statistics, statistics});
+            made.add("RMSNormalization", last, {x(), parameter()}, {shape, statistics});
+            made.add("LayerNormalizationGrad", last, {x(), x(), parameter(), statistic(), statistic(), x()},
+                     {shape, {width}, {width}});
+            made.add("RMSNormalizationGrad", last, {x(), x(), parameter(), statistic()}, {shape, {width}});
+        }
+        for (const Ints &shape : {Ints{300, 7}, Ints{300, 24}, Ints{40, 600}, Ints{5, 300, 16}, Ints{20, 8}})
+            made.add("ReduceSum", {{"axes", Ints{static_cast<std::int64_t>(shape.size()) - 2}}}, {made.floats(shape)},
+                     {shape.size() > 2 ? Ints{shape[0], 1, shape[2]} : Ints{1, shape[1]}});
+        made.add("ReduceSumTo", {{"shape", Ints{24}}, {"batch_axis", std::int64_t{-1}}}, {made.floats({9, 50, 24})},
+                 {{24}});
+        made.add("ReduceSumTo", {{"shape", Ints{40, 24}}, {"batch_axis", std::int64_t{-1}}}, {made.floats({9, 40, 24})},
+                 {{40, 24}});
+        for (const std::int64_t classes : {7, 50, 2063}) { // odd ones: rows begin anywhere
+            const std::int64_t rows = classes < 100 ? 70 : 5;
+            const Ints shape{rows, classes};
+            Ints numbers;
+            for (std::int64_t row = 0; row < rows; ++row)
+                numbers.push_back(row % 4 == 3 ? -100 : (row * 997 + 6) % classes);
+            const Given labels = integers(numbers);
+            made.add("SoftmaxCrossEntropyLoss", {}, {made.floats(shape), labels}, {{}, {rows, 2}});
+            made.add("SoftmaxCrossEntropyLossGrad", {},
+                     {made.floats({}), made.floats(shape), labels, made.floats({rows, 2})}, {shape});
+            made.add("LossStatistics", {}, {made.floats(shape), labels}, {{rows, 3}});
+        }
+        if (half)
+            for (MadeOperator &op : made.m_all)
+                halve(op);
+        return std::move(made.m_all);
+    }
+
     /// Batch normalisation with a ReLU and a residual, in rows and with channels last; other operators with these.
     static std::vector<MadeOperator> ofImages()
     {
@@ -246,6 +292,22 @@ public:
                 op.outputs.back().layout = graph::Layout::Blocked;
         }
         m_all.push_back(std::move(op));
+    }
+
+    /// Matrices as bfloat16, as mixed precision has them.
+    static void halve(MadeOperator &op)
+    {
+        const auto narrows = [](const device::Argument &argument) {
+            return argument.type == graph::DType::F32 && argument.dims.size() > 1 && argument.dims.back() > 3;
+        };
+        for (std::size_t i = 0; i < op.inputs.size(); ++i)
+            if (narrows(op.inputs[i])) {
+                op.inputs[i].type = graph::DType::BF16;
+                op.values[i] = halved(op.values[i]);
+            }
+        for (device::Argument &output : op.outputs)
+            if (narrows(output) && !op.op.type.name().starts_with("Reduce"))
+                output.type = graph::DType::BF16;
     }
 
     [[nodiscard]] const std::vector<MadeOperator> &all() const { return m_all; }

@@ -31,6 +31,7 @@ private slots:
     void fusedOperatorsAgree();
     void madeOperatorsAgree();
     void unalignedRowsAreTurned();
+    void rowsOfAnyWidthAgree();
     void imagesWithLastChannelsAgree();
     void masksAreTheProcessors();
     void reordersThereAndBack();
@@ -148,6 +149,18 @@ void TestGpuOperators::unalignedRowsAreTurned()
             QVERIFY2(wrong.empty(), wrong.c_str());
             QVERIFY(EmulatedGpu::takeCounts().kernels > 0);
         }
+}
+
+void TestGpuOperators::rowsOfAnyWidthAgree()
+{
+    const auto onHost = m_gpu->onHost();
+    for (const bool half : {false, true})
+        for (const MadeOperator &made : MadeOperators::ofRows(half)) {
+            const std::string wrong =
+                m_parity->compareOperator(made.op, made.inputs, made.outputs, made.values, half ? 2e-2 : 1e-4);
+            QVERIFY2(wrong.empty(), wrong.c_str());
+        }
+    QVERIFY(m_gpu->onHost() == onHost);
 }
 
 void TestGpuOperators::imagesWithLastChannelsAgree()

@@ -60,7 +60,7 @@ public:
     }
     /// The same with @p threads threads a block.
     template <class K>
-    void blocks(const K &kernel, std::int64_t blocks, unsigned int threads, std::int64_t extra)
+    void blocks(const K &kernel, std::int64_t blocks, unsigned int threads, std::int64_t extra = 0)
     {
         if (hasShared(extra))
             start(kNumberOf<K>, kernel, blocks, threads, extra);

@@ -3,7 +3,9 @@
 
 #include "executor/device/cuda/cuda_device.h"
 
+#include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -153,6 +155,60 @@ T *at(const std::shared_ptr<device::Memory> &memory)
 {
     return reinterpret_cast<T *>(memory->data());
 }
+
+/// Whether all are multiples of 16, what kernels read and write at once; nullptr, one that is left out, is.
+inline bool areAligned(std::initializer_list<const void *> addresses)
+{
+    return std::all_of(addresses.begin(), addresses.end(), [](const void *address) {
+        return reinterpret_cast<std::uintptr_t>(address) % sizeof(Words) == 0;
+    });
+}
+/// Whether rows of @p size elements are whole pieces of 16 bytes, if the first is aligned.
+inline bool isWhole(Kind kind, std::int64_t size)
+{
+    return (kind == Kind::F32 && size % Pack<float>::kCount == 0)
+        || (kind == Kind::BF16 && size % Pack<std::uint16_t>::kCount == 0);
+}
+
+/// Groups of how many threads, as an exponent of 2, keep such rows in registers; 0: none.
+inline int groupBitsFor(Kind kind, std::int64_t size)
+{
+    return isWhole(kind, size)
+        ? groupBitsFor(size / (kind == Kind::BF16 ? Pack<std::uint16_t>::kCount : Pack<float>::kCount))
+        : 0;
+}
+
+/// Threads of a block of groups of 2^bits: few, so that blocks share out rows evenly.
+inline unsigned int groupThreads(int bits) { return 1U << std::max(bits, 7); }
+/// Gives a kernel whose groups of 2^bits threads have a row each.
+template <class K>
+void giveGroups(CudaQueue &queue, const K &kernel, std::int64_t rows, int bits)
+{
+    const std::int64_t groups = groupThreads(bits) >> bits;
+    queue.blocks(kernel, (rows + groups - 1) / groups, groupThreads(bits));
+}
+
+/// Rows of logits as input @p i has them.
+LogitRows logitRows(const Request &request, std::size_t i, std::int64_t rows, std::int64_t classes);
+void giveMean(CudaQueue &queue, const CrossEntropyMean &mean);
+
+/// Gives @p sums, 16 bytes at a time where that fits.
+void giveColumnSums(CudaQueue &queue, ColumnSums sums);
+/// Of @p sums sums each of whose @p count parts lie behind those of the part before.
+ColumnSums sumOfParts(const float *parts, std::int64_t count, std::int64_t sums);
+
+/// The sums over the middle of (outer, rows, columns), in parts of the rows that other sums join, where there are many
+/// rows.
+class RowSums {
+public:
+    static Result<RowSums> make(const Request &request, Kind kind, std::int64_t outer, std::int64_t rows,
+                                std::int64_t columns);
+    void give(CudaQueue &queue, const From &x, const To &y, float divisor = 1) const;
+
+private:
+    ColumnSums m_sums;
+    std::shared_ptr<device::Memory> m_parts; ///< nullptr: one part
+};
 
 /// An element, for kernels that repeat it: Device memory, or nullptr for types that have no number here.
 Result<std::shared_ptr<device::Memory>> constantOf(const Request &request, graph::DType type, double value);

@@ -136,6 +136,106 @@ Reduce joinedParts(const Request &request, std::int64_t sums, std::int64_t parts
     return join;
 }
 
+namespace {
+
+constexpr int kMostDepth = 5; ///< as an exponent of 2: rows that the threads of a block add up side by side
+
+/// How many rows of (outer, rows, columns) a block adds up side by side, as an exponent of 2.
+int depthOf(const ColumnSums &sums)
+{
+    constexpr std::int64_t kEnough = 1 << 16; // threads that load at the rate of memory
+    constexpr std::int64_t kFew = 32;         // rows that a thread loads in a few turns
+    constexpr std::int64_t kAcross = 32;      // threads to a row, of those that read it in long pieces
+    const std::int64_t threads = sums.columns / sums.columnsAtOnce();
+    if (sums.outer * threads >= kEnough || sums.rows < kFew)
+        return 0;
+    return threads >= kAcross ? 3 : kMostDepth;
+}
+
+} // namespace
+
+LogitRows logitRows(const Request &request, std::size_t i, std::int64_t rows, std::int64_t classes)
+{
+    constexpr std::int64_t kOfWarp = 2048; // longer rows take a block
+    LogitRows made;
+    made.logits = from(request, i);
+    made.rows = rows;
+    made.classes = classes;
+    made.bits = classes <= kOfWarp ? kWarpBits : 8;
+    return made;
+}
+
+void giveMean(CudaQueue &queue, const CrossEntropyMean &mean)
+{
+    constexpr unsigned int kMostThreads = 1024; // one block reads all
+    constexpr std::int64_t kEach = sizeof(Two<double>) / sizeof(float);
+    const unsigned int threads = mean.rows < kMostThreads ? queue.device().provider().rowThreads : kMostThreads;
+    queue.blocks(mean, 1, threads, threads * kEach);
+}
+
+void giveColumnSums(CudaQueue &queue, ColumnSums sums)
+{
+    sums.wide = isWhole(sums.x.kind, sums.columns) && isWhole(sums.x.kind, sums.split)
+            && areAligned({sums.x.data, sums.y.data, sums.second.data})
+        ? 1
+        : 0;
+    queue.blocks(sums, sums.blocks(), ColumnSums::kThreads, ColumnSums::kExtra);
+}
+
+ColumnSums sumOfParts(const float *parts, std::int64_t count, std::int64_t sums)
+{
+    ColumnSums join;
+    join.x = {parts, Kind::F32};
+    join.rows = count;
+    join.columns = sums;
+    join.bits = count >= std::int64_t{1} << kMostDepth ? kMostDepth : 0;
+    return join;
+}
+
+Result<RowSums> RowSums::make(const Request &request, Kind kind, std::int64_t outer, std::int64_t rows,
+                              std::int64_t columns)
+{
+    constexpr std::int64_t kBlocks = 396; // three on each processor of an H100
+    constexpr std::int64_t kLeast = 8;    // rows of a thread
+    RowSums made;
+    ColumnSums &sums = made.m_sums;
+    sums.x.kind = kind;
+    sums.outer = outer;
+    sums.rows = rows;
+    sums.columns = columns;
+    sums.wide = isWhole(kind, columns) ? 1 : 0;
+    sums.bits = depthOf(sums);
+    const std::int64_t least = std::min(kLeast, request.device.provider().leastPart) << sums.bits;
+    sums.parts = sums.bits == 0
+        ? 1
+        : std::clamp<std::int64_t>(kBlocks / sums.blocks(), 1, std::max<std::int64_t>(1, rows / least));
+    if (sums.parts == 1)
+        return made;
+    auto parts = scratchOf<float>(request, sums.parts * outer * columns);
+    if (!parts)
+        return parts.error();
+    made.m_parts = std::move(*parts);
+    return made;
+}
+
+void RowSums::give(CudaQueue &queue, const From &x, const To &y, float divisor) const
+{
+    ColumnSums sums = m_sums;
+    sums.x = x;
+    if (!m_parts) {
+        sums.y = y;
+        sums.divisor = divisor;
+        giveColumnSums(queue, sums);
+        return;
+    }
+    sums.y = {m_parts->data(), Kind::F32, false};
+    giveColumnSums(queue, sums);
+    ColumnSums join = sumOfParts(at<float>(m_parts), sums.parts, sums.outer * sums.columns);
+    join.y = y;
+    join.divisor = divisor;
+    giveColumnSums(queue, join);
+}
+
 Result<std::shared_ptr<device::Memory>> constantOf(const Request &request, graph::DType type, double value)
 {
     const auto upload = [&](auto element) { return uploaded(request.device, &element, sizeof element); };

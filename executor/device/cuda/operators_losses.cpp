@@ -116,16 +116,14 @@ Made makeLossStatistics(const Request &request)
         || !isFull(request.outputs[0]) || request.outSize(0) != 3 * request.in(0)[0])
         return onlyOnHost(request);
     LossStatistics kernel;
-    kernel.logits = from(request, 0);
+    kernel.all = logitRows(request, 0, request.in(0)[0], request.in(0)[1]);
     kernel.y = to(request, 0);
-    kernel.rows = request.in(0)[0];
-    kernel.classes = request.in(0)[1];
     kernel.ignored = ignoredOf(request);
     return makeFunction([kernel](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
-        kernel.logits.data = in[0];
+        kernel.all.logits.data = in[0];
         kernel.labels = static_cast<const std::int64_t *>(in[1]);
         kernel.y.data = out[0];
-        queue.rows(kernel, kernel.rows);
+        giveGroups(queue, kernel, kernel.all.rows, kernel.all.bits);
     });
 }
 
@@ -176,7 +174,7 @@ Made makeLossFromStatistics(const Request &request)
         mean.labels = each.labels;
         mean.loss.data = out[0];
         queue.items(each, each.rows);
-        queue.rows(mean, 1);
+        giveMean(queue, mean);
     });
 }
 

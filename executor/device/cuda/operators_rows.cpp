@@ -50,6 +50,9 @@ Made makeNorm(const Request &request, bool centred, bool added)
     kernel.size = rows->size;
     kernel.epsilon = static_cast<float>(request.op.number("epsilon", 1e-5));
     kernel.centred = centred ? 1 : 0;
+    if (kernel.y.kind == kernel.a.kind
+        && (!added || (kernel.b.kind == kernel.a.kind && kernel.sum.kind == kernel.a.kind)))
+        kernel.bits = groupBitsFor(kernel.a.kind, kernel.size);
     return makeFunction([kernel, more, added](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
         kernel.a.data = in[0];
         kernel.b.data = added ? in[1] : nullptr;
@@ -59,13 +62,86 @@ Made makeNorm(const Request &request, bool centred, bool added)
         kernel.sum.data = added ? out[1] : nullptr;
         kernel.mean.data = kernel.centred != 0 ? given(out, 1 + more) : nullptr;
         kernel.inverse.data = given(out, (kernel.centred != 0 ? 2 : 1) + more);
-        queue.rows(kernel, kernel.rows);
+        if (kernel.bits > 0
+            && areAligned(
+                {kernel.a.data, kernel.b.data, kernel.scale.data, kernel.bias.data, kernel.y.data, kernel.sum.data})) {
+            giveGroups(queue, kernel, kernel.rows, kernel.bits);
+            return;
+        }
+        RowNorm byBlock = kernel;
+        byBlock.bits = 0;
+        queue.rows(byBlock, kernel.rows);
     });
 }
 Made makeLayerNorm(const Request &request) { return makeNorm(request, true, false); }
 Made makeRmsNorm(const Request &request) { return makeNorm(request, false, false); }
 Made makeAddLayerNorm(const Request &request) { return makeNorm(request, true, true); }
 Made makeAddRmsNorm(const Request &request) { return makeNorm(request, false, true); }
+
+/// dx, and the gradients of scale and bias from sums over parts of the rows.
+struct NormGradient {
+    KeptNormGradient kernel; ///< bits 0: rows that no group keeps
+    ColumnNormGradient columns;
+    std::int64_t blocks = 0;              ///< of the kernel
+    std::int64_t each = 0;                ///< sums of a part
+    std::shared_ptr<device::Memory> sums; ///< nullptr: there is no output for them
+    To dScale, dBias;
+
+    /// Few, as each has sums of its own, and all with the same number of rows.
+    static std::int64_t blocksOf(const KeptNormGradient &kernel)
+    {
+        constexpr std::int64_t kMost = 396; // three on each processor of an H100
+        const std::int64_t groups = groupThreads(kernel.bits) >> kernel.bits;
+        const std::int64_t turns = (kernel.rows + groups - 1) / groups;
+        const std::int64_t each = (turns + kMost - 1) / kMost;
+        return (turns + each - 1) / each;
+    }
+    void give(CudaQueue &queue)
+    {
+        float *parts = sums ? at<float>(sums) : nullptr;
+        std::int64_t count = blocks;
+        if (kernel.bits > 0
+            && areAligned({kernel.dy.data, kernel.x.data, kernel.scale.data, kernel.addend.data, kernel.dx.data})) {
+            kernel.sums = parts;
+            const unsigned int threads = groupThreads(kernel.bits);
+            queue.blocks(kernel, blocks, threads,
+                         threads >> kernel.bits > 1 ? KeptNormGradient::kExtra << kernel.bits : 0);
+        } else {
+            count = columns.parts;
+            byBlocks(queue, parts);
+        }
+        if (parts == nullptr)
+            return;
+        ColumnSums join = sumOfParts(parts, count, each);
+        join.y = dScale;
+        join.second = dBias;
+        join.split = kernel.size;
+        giveColumnSums(queue, join);
+    }
+
+private:
+    void byBlocks(CudaQueue &queue, float *parts)
+    {
+        columns.dy = kernel.dy;
+        columns.x = kernel.x;
+        columns.mean = kernel.mean;
+        columns.inverse = kernel.inverse;
+        columns.sums = parts;
+        if (parts != nullptr) // first: dx may lie where dy does
+            queue.rows(columns, columns.blocks());
+        RowNormGradient rows;
+        rows.dy = kernel.dy;
+        rows.x = kernel.x;
+        rows.scale = kernel.scale;
+        rows.mean = kernel.mean;
+        rows.inverse = kernel.inverse;
+        rows.addend = kernel.addend;
+        rows.dx = kernel.dx;
+        rows.rows = kernel.rows;
+        rows.size = kernel.size;
+        queue.rows(rows, rows.rows);
+    }
+};
 
 Made makeNormGrad(const Request &request, bool centred)
 {
@@ -78,7 +154,8 @@ Made makeNormGrad(const Request &request, bool centred)
     for (std::size_t parameter : {std::size_t{1}, std::size_t{2}})
         if (request.hasOutput(parameter) && request.outSize(parameter) != rows->size)
             return onlyOnHost(request);
-    RowNormGradient kernel;
+    NormGradient made;
+    KeptNormGradient &kernel = made.kernel;
     kernel.dy = from(request, 0);
     kernel.x = from(request, 1);
     kernel.scale = from(request, 2);
@@ -88,42 +165,34 @@ Made makeNormGrad(const Request &request, bool centred)
     kernel.dx = to(request, 0);
     kernel.rows = rows->rows;
     kernel.size = rows->size;
-    const bool parameters = request.hasOutput(1) || (centred && request.hasOutput(2));
-    ColumnNormGradient columns;
-    columns.rows = rows->rows;
-    columns.size = rows->size;
-    columns.lanes = lanesOf(request);
-    columns.parts = partsOf(request, rows->size, rows->rows, columns.lanes);
-    auto sums = scratchOf<float>(request, parameters ? 2 * columns.parts * rows->size : 0);
-    if (!sums)
-        return sums.error();
-    columns.dScale = at<float>(*sums);
-    columns.dBias = centred ? at<float>(*sums) + columns.parts * rows->size : nullptr;
-    const Reduce joined = joinedParts(request, rows->size, columns.parts);
-    const std::array<To, 2> gradients{to(request, 1), centred ? to(request, 2) : To()};
-    return makeFunction([=, kept = *sums](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
-        kernel.dy.data = in[0];
-        kernel.x.data = in[1];
-        kernel.scale.data = in[2];
-        kernel.mean.data = centred ? in[3] : nullptr;
-        kernel.inverse.data = in[centred ? 4 : 3];
-        kernel.addend.data = given(in, statistics);
-        kernel.dx.data = out[0];
-        columns.dy = kernel.dy;
-        columns.x = kernel.x;
-        columns.mean = kernel.mean;
-        columns.inverse = kernel.inverse;
-        if (parameters) // first: dx may lie where dy does
-            queue.rows(columns, columns.blocks());
-        for (std::size_t i = 0; i < gradients.size(); ++i) {
-            Reduce join = joined;
-            join.x = {i == 0 ? columns.dScale : columns.dBias, Kind::F32};
-            join.y = gradients[i];
-            join.y.data = i == 0 || centred ? given(out, i + 1) : nullptr;
-            if (join.y.data != nullptr)
-                queue.rows(join, join.blocks());
-        }
-        queue.rows(kernel, kernel.rows);
+    const bool alike = kernel.dy.kind == kernel.x.kind && kernel.dx.kind == kernel.x.kind
+        && (!request.hasInput(statistics) || kernel.addend.kind == kernel.x.kind);
+    kernel.bits = alike ? groupBitsFor(kernel.x.kind, kernel.size) : 0;
+    made.columns.rows = rows->rows;
+    made.columns.size = rows->size;
+    made.columns.lanes = lanesOf(request);
+    made.columns.parts = partsOf(request, rows->size, rows->rows, made.columns.lanes);
+    made.blocks = kernel.bits > 0 ? NormGradient::blocksOf(kernel) : 0;
+    made.each = centred ? 2 * rows->size : rows->size;
+    if (request.hasOutput(1) || (centred && request.hasOutput(2))) {
+        auto sums = scratchOf<float>(request, std::max(made.columns.parts, made.blocks) * made.each);
+        if (!sums)
+            return sums.error();
+        made.sums = *sums;
+    }
+    made.dScale = to(request, 1);
+    made.dBias = centred ? to(request, 2) : To();
+    return makeFunction([made, centred, statistics](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
+        made.kernel.dy.data = in[0];
+        made.kernel.x.data = in[1];
+        made.kernel.scale.data = in[2];
+        made.kernel.mean.data = centred ? in[3] : nullptr;
+        made.kernel.inverse.data = in[centred ? 4 : 3];
+        made.kernel.addend.data = given(in, statistics);
+        made.kernel.dx.data = out[0];
+        made.dScale.data = given(out, 1);
+        made.dBias.data = centred ? given(out, 2) : nullptr;
+        made.give(queue);
     });
 }
 Made makeLayerNormGrad(const Request &request) { return makeNormGrad(request, true); }
@@ -202,11 +271,9 @@ Made makeCrossEntropy(const Request &request)
     if (!losses)
         return losses.error();
     CrossEntropyRows each;
-    each.logits = from(request, 0);
+    each.all = logitRows(request, 0, rows->rows, rows->classes);
     each.stats = to(request, 1);
     each.losses = at<float>(*losses);
-    each.rows = rows->rows;
-    each.classes = rows->classes;
     each.ignored = rows->ignored;
     CrossEntropyMean mean;
     mean.losses = each.losses;
@@ -214,13 +281,13 @@ Made makeCrossEntropy(const Request &request)
     mean.rows = rows->rows;
     mean.ignored = rows->ignored;
     return makeFunction([each, mean, kept = *losses](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
-        each.logits.data = in[0];
+        each.all.logits.data = in[0];
         each.labels = static_cast<const std::int64_t *>(in[1]);
         each.stats.data = given(out, 1);
         mean.labels = each.labels;
         mean.loss.data = out[0];
-        queue.rows(each, each.rows);
-        queue.rows(mean, 1);
+        giveGroups(queue, each, each.all.rows, each.all.bits);
+        giveMean(queue, mean);
     });
 }
 
@@ -247,6 +314,7 @@ Made makeCrossEntropyGrad(const Request &request)
     kernel.rows = rows->rows;
     kernel.classes = rows->classes;
     kernel.ignored = rows->ignored;
+    kernel.bits = logitRows(request, 1, rows->rows, rows->classes).bits;
     return makeFunction([number, kernel, kept = *counted](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
         number.labels = static_cast<const std::int64_t *>(in[2]);
         kernel.dLoss.data = in[0];
@@ -254,8 +322,8 @@ Made makeCrossEntropyGrad(const Request &request)
         kernel.labels = number.labels;
         kernel.stats.data = in[3];
         kernel.dx.data = out[0];
-        queue.rows(number, 1);
-        queue.items(kernel, kernel.rows * kernel.classes);
+        giveMean(queue, number);
+        giveGroups(queue, kernel, kernel.rows, kernel.bits);
     });
 }
 

@@ -480,6 +480,20 @@ Made makeNeighbourSums(const Request &request, Reduce kernel)
     });
 }
 
+/// Sums over the middle of (outer, rows, columns).
+Made makeRowSums(const Request &request, const Reduce &kernel)
+{
+    const std::int64_t columns = kernel.outer.dims[kernel.outer.depth - 1];
+    const std::int64_t outer = kernel.outer.depth > 1 ? kernel.outer.dims[0] : 1;
+    auto sums = RowSums::make(request, kernel.x.kind, outer, kernel.each, columns);
+    if (!sums)
+        return sums.error();
+    return makeFunction([sums = std::move(*sums), x = kernel.x, y = kernel.y,
+                         divisor = kernel.divisor](CudaQueue &queue, bool, Inputs in, Outputs out) {
+        sums.give(queue, {in[0], x.kind}, {out[0], y.kind, false}, divisor);
+    });
+}
+
 Made makeReduction(const Request &request, const std::vector<bool> &reduced, Reduce::How how, bool mean = false)
 {
     const Divided divided = divide(request.in(0), reduced);
@@ -497,8 +511,11 @@ Made makeReduction(const Request &request, const std::vector<bool> &reduced, Red
     const auto innermost = [](const Loops<1> &loops) {
         return loops.depth > 0 ? loops.strides[0][loops.depth - 1] : 0;
     };
-    if (how == Reduce::How::Sum && innermost(kernel.outer) == 1 && innermost(kernel.inner) > 1)
+    if (how == Reduce::How::Sum && innermost(kernel.outer) == 1 && innermost(kernel.inner) > 1) {
+        if (kernel.outer.depth <= 2 && kernel.inner.depth == 1)
+            return makeRowSums(request, kernel);
         return makeNeighbourSums(request, kernel);
+    }
     return makeFunction([kernel](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
         kernel.x.data = in[0];
         kernel.y.data = out[0];

@@ -3,6 +3,7 @@
 
 #include "executor/device/cuda/kernels/elementwise.h"
 #include "executor/device/cuda/kernels/picks.h"
+#include "executor/device/cuda/kernels/rows.h"
 
 // Losses of elements, losses whose rows lie in shards, and the scores of validation.
 namespace planloom::cuda {
@@ -106,26 +107,20 @@ struct ElementLossGradient {
 
 /// Per row of a shard of the classes: largest logit, sum of exponentials, the label's logit.
 struct LossStatistics {
-    From logits;
+    LogitRows all;
     const std::int64_t *labels = nullptr; ///< shifted
     To y;                                 ///< (rows, 3)
-    std::int64_t rows = 0, classes = 0, ignored = 0;
+    std::int64_t ignored = 0;
     PLANLOOM_KERNEL_CODE void run(Block &block) const
     {
-        for (std::int64_t row = block.index; row < rows; row += block.count) {
-            const std::int64_t begin = row * classes;
-            const float most = block.largest(classes, [&](std::int64_t i) { return logits.at(begin + i); });
-            const float sum =
-                block.sum<float>(classes, [&](std::int64_t i) { return expf(logits.at(begin + i) - most); });
-            block.items(1, [&](std::int64_t) {
-                const std::int64_t label = labels[row];
-                const bool absent = label == kElsewhere || label == ignored;
-                const bool own = !absent && label >= 0 && label < classes;
-                y.put(3 * row, most);
-                y.put(3 * row + 1, sum);
-                y.put(3 * row + 2, own ? logits.at(begin + label) : (absent ? 0.0F : NAN));
-            });
-        }
+        all.each(block, [&](std::int64_t row, const Peak &peak) {
+            const std::int64_t label = labels[row];
+            const bool absent = label == kElsewhere || label == ignored;
+            const bool own = !absent && label >= 0 && label < all.classes;
+            y.put(3 * row, peak.most);
+            y.put(3 * row + 1, peak.sum);
+            y.put(3 * row + 2, own ? all.logits.at(row * all.classes + label) : (absent ? 0.0F : NAN));
+        });
     }
 };
 

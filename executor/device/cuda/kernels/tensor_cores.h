@@ -22,8 +22,8 @@ namespace planloom::cuda {
 inline constexpr int kWarp = 32;
 inline constexpr int kMostHolders = 128; ///< threads of a block that keeps values
 
-/// A value of each thread that outlives each().
-template <class T>
+/// A value of each of at most @p Threads threads that outlives each().
+template <class T, int Threads = kMostHolders>
 class Held {
 public:
 #ifdef __CUDA_ARCH__
@@ -35,7 +35,7 @@ private:
     T &operator()(int thread) { return m_values[thread]; }
 
 private:
-    T m_values[kMostHolders];
+    T m_values[Threads];
 #endif
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "executor/device/cuda/kernels/language.h"
+#include "executor/device/cuda/kernels/groups.h"
 
 // Copies between shapes, reductions, tables.
 namespace planloom::cuda {
@@ -105,6 +105,137 @@ private:
                 if (o + lane < outputs)
                     y.put(item % parts * outputs + o + lane, sum / divisor);
             });
+    }
+};
+
+/// y (outer, columns) = the sums over the rows of x (outer, rows, columns), by the divisor; in parts, y (parts, outer,
+/// columns). A thread adds up neighbouring columns, of every 2^bits-th row of a part. Block::extra: kExtra
+/// floats.
+struct ColumnSums {
+    From x;
+    To y, second; ///< data may be nullptr
+    std::int64_t outer = 1, rows = 0, columns = 0;
+    std::int64_t split = 0; ///< above 0: columns from here on go to `second`; then there is one part of one `outer`
+    std::int64_t parts = 1;
+    float divisor = 1;
+    int bits = 0;
+    int wide = 0; ///< x is float32 or bfloat16, sizes and addresses of all are multiples of 16 bytes
+
+    static constexpr unsigned int kThreads = 256;
+    static constexpr std::int64_t kExtra = kThreads * Pack<std::uint16_t>::kCount;
+    /// Columns of a thread.
+    [[nodiscard]] PLANLOOM_KERNEL_CODE int columnsAtOnce() const
+    {
+        if (wide == 0)
+            return 1;
+        return x.kind == Kind::BF16 ? Pack<std::uint16_t>::kCount : Pack<float>::kCount;
+    }
+    /// Columns of a block.
+    [[nodiscard]] PLANLOOM_KERNEL_CODE std::int64_t width() const
+    {
+        return std::int64_t{kThreads >> bits} * columnsAtOnce();
+    }
+    [[nodiscard]] PLANLOOM_KERNEL_CODE std::int64_t groups() const { return quotient(columns + width() - 1, width()); }
+    [[nodiscard]] PLANLOOM_KERNEL_CODE std::int64_t blocks() const { return outer * groups() * parts; }
+    PLANLOOM_KERNEL_CODE void run(Block &block) const
+    {
+        if (wide != 0)
+            asElements(x.kind, [&](auto element) { all<Packed<decltype(element)>>(block); });
+        else
+            all<Single>(block);
+    }
+
+private:
+    static constexpr int kInFlight = 8; ///< loads of a thread
+
+    PLANLOOM_KERNEL_CODE static std::int64_t quotient(std::int64_t number, std::int64_t divisor)
+    {
+        restOf(number, divisor);
+        return number;
+    }
+    template <class E>
+    struct Packed {
+        static constexpr int kCount = Pack<E>::kCount;
+        Words words;
+        PLANLOOM_KERNEL_CODE void load(const From &x, std::int64_t i) { words = wordsAt(x.data, i / kCount); }
+        [[nodiscard]] PLANLOOM_KERNEL_CODE float at(int e) const { return Pack<E>::at(words, e); }
+        PLANLOOM_KERNEL_CODE static void put(const To &y, std::int64_t i, const float (&x)[kCount])
+        {
+            putSeveral(y, i, x);
+        }
+    };
+    struct Single {
+        static constexpr int kCount = 1;
+        float value;
+        PLANLOOM_KERNEL_CODE void load(const From &x, std::int64_t i) { value = x.at(i); }
+        [[nodiscard]] PLANLOOM_KERNEL_CODE float at(int /*e*/) const { return value; }
+        PLANLOOM_KERNEL_CODE static void put(const To &y, std::int64_t i, const float (&x)[kCount]) { y.put(i, x[0]); }
+    };
+
+    template <class P>
+    PLANLOOM_KERNEL_CODE void all(Block &block) const
+    {
+        const int depth = 1 << bits;
+        const int across = block.threads >> bits; // threads
+        const std::int64_t inRow = groups();
+        const std::int64_t share = quotient(rows + parts - 1, parts);
+        for (std::int64_t item = block.index; item < outer * inRow * parts; item += block.count) {
+            std::int64_t o = item;
+            const std::int64_t part = restOf(o, parts);
+            const std::int64_t begin = restOf(o, inRow) * width();
+            const std::int64_t first = part * share;
+            const std::int64_t last = first + share < rows ? first + share : rows;
+            const std::int64_t to = (part * outer + o) * columns + begin;
+            block.each([&](int t) {
+                float sums[P::kCount] = {};
+                const int column = (t & (across - 1)) * P::kCount;
+                const int own = t / across; // the first of the rows
+                if (begin + column < columns)
+                    addUp<P>(sums, (o * rows + first + own) * columns + begin + column,
+                             static_cast<int>((last - first - own + depth - 1) / depth), depth * columns);
+                unrolled<P::kCount>([&](int e) {
+                    if (depth > 1)
+                        block.extra[own * across * P::kCount + column + e] = sums[e];
+                    else
+                        sums[e] /= divisor;
+                });
+                if (depth == 1 && begin + column < columns)
+                    put<P>(to + column, sums);
+            });
+            if (depth == 1)
+                continue;
+            block.items(across * P::kCount, [&](std::int64_t i) {
+                if (begin + i >= columns)
+                    return;
+                float sum = 0;
+                for (int d = 0; d < depth; ++d)
+                    sum += block.extra[d * across * P::kCount + i];
+                const float sums[1] = {sum / divisor};
+                put<Single>(to + i, sums);
+            });
+        }
+    }
+    template <class P>
+    PLANLOOM_KERNEL_CODE void put(std::int64_t i, const float (&sums)[P::kCount]) const
+    {
+        if (split > 0 && i >= split) {
+            if (second.data != nullptr)
+                P::put(second, i - split, sums);
+        } else if (y.data != nullptr)
+            P::put(y, i, sums);
+    }
+    /// @p sums += columns from @p at on of @p count rows that are @p step apart.
+    template <class P>
+    PLANLOOM_KERNEL_CODE void addUp(float (&sums)[P::kCount], std::int64_t at, int count, std::int64_t step) const
+    {
+        for (; count > 0; count -= kInFlight, at += kInFlight * step) {
+            P loaded[kInFlight] = {};
+            unrolled<kInFlight>([&](int k) {
+                if (k < count)
+                    loaded[k].load(x, at + k * step);
+            });
+            unrolled<kInFlight>([&](int k) { unrolled<P::kCount>([&](int e) { sums[e] += loaded[k].at(e); }); });
+        }
     }
 };
 
