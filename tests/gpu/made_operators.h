@@ -180,6 +180,24 @@ public:
             made.add("Conv", {{"kernel_shape", Ints{3, 3}}, {"pads", Ints{1, 1, 1, 1}}},
                      {made.floats({3, 5, 5, 3}), made.floats({16, 5, 3, 3})}, {image}, graph::DType::F32, last);
         }
+        // On tensor cores.
+        struct Window {
+            std::int64_t size, stride, pad, dilation, inputs, outputs, positions;
+        };
+        for (const Window &w :
+             {Window{1, 1, 0, 1, 64, 128, 9}, Window{3, 1, 1, 1, 64, 64, 9}, Window{3, 2, 1, 1, 128, 64, 5},
+              Window{1, 2, 0, 1, 64, 64, 5}, Window{3, 1, 2, 2, 64, 64, 9}}) {
+            made.add("ConvGradWeight",
+                     {{"kernel_shape", Ints{w.size, w.size}},
+                      {"pads", Ints(4, w.pad)},
+                      {"strides", Ints(2, w.stride)},
+                      {"dilations", Ints(2, w.dilation)},
+                      {"w_shape", Ints{w.outputs, w.inputs, w.size, w.size}}},
+                     {inHalf(made.floats({3, w.outputs, w.positions, w.positions}, true)),
+                      inHalf(made.floats({3, w.inputs, 9, 9}, true))},
+                     {{w.outputs, w.inputs, w.size, w.size}});
+            made.m_all.back().tolerance = 2e-3;
+        }
         return std::move(made.m_all);
     }
 

@@ -122,8 +122,10 @@ inline Buffer halved(const Buffer &floats)
 }
 
 /// Images channel by channel with channels last, or back.
-inline Buffer turned(const Buffer &images, const std::vector<std::int64_t> &dims, bool toLast)
+inline Buffer turned(const Buffer &images, const device::Argument &argument, bool toLast)
 {
+    const std::vector<std::int64_t> &dims = argument.dims;
+    const std::int64_t size = graph::sizeOf(argument.type);
     const std::int64_t pixels = dims[2] * dims[3];
     const std::int64_t middle = toLast ? dims[1] : pixels;
     const std::int64_t inner = toLast ? pixels : dims[1];
@@ -131,8 +133,8 @@ inline Buffer turned(const Buffer &images, const std::vector<std::int64_t> &dims
     for (std::int64_t sample = 0; sample < dims[0]; ++sample)
         for (std::int64_t a = 0; a < middle; ++a)
             for (std::int64_t b = 0; b < inner; ++b)
-                std::memcpy(made.data() + 4 * ((sample * inner + b) * middle + a),
-                            images.data() + 4 * ((sample * middle + a) * inner + b), 4);
+                std::memcpy(made.data() + size * ((sample * inner + b) * middle + a),
+                            images.data() + size * ((sample * middle + a) * inner + b), static_cast<std::size_t>(size));
     return made;
 }
 
@@ -381,7 +383,7 @@ private:
         std::vector<Buffer> given = values;
         for (std::size_t i = 0; i < inputs.size(); ++i)
             if (inputs[i].present && inputs[i].layout == graph::Layout::Blocked)
-                given[i] = turned(given[i], inputs[i].dims, true);
+                given[i] = turned(given[i], inputs[i], true);
         auto got = runOn(m_device, op, inputs, outputs, given, mode, start);
         const auto expected = runOn(device::cpuDevice(), op, asRows(inputs), asRows(outputs), values, mode, start);
         if (!got || !expected)
@@ -399,7 +401,7 @@ private:
             if (!outputs[i].present)
                 continue;
             if (outputs[i].layout == graph::Layout::Blocked)
-                (*got)[i] = turned((*got)[i], outputs[i].dims, false);
+                (*got)[i] = turned((*got)[i], outputs[i], false);
             const cases::Array numbers = numbersOf(outputs[i], (*got)[i]);
             const cases::Array right = numbersOf(outputs[i], (*expected)[i]);
             const std::string wrong = cases::difference(numbers, right, tolerance, tolerance);

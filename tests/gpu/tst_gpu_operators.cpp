@@ -263,7 +263,7 @@ void TestGpuOperators::reordersThereAndBack()
     op.type = graph::OpType("Reorder");
     op.name = "op";
     const Buffer there = drawnOn(*m_gpu, op, rows.argument, rows.values, {last}, {}).at(0);
-    QVERIFY(there == turned(rows.values, rows.argument.dims, true));
+    QVERIFY(there == turned(rows.values, rows.argument, true));
     QVERIFY(drawnOn(*m_gpu, op, last, there, {rows.argument}, {}).at(0) == rows.values);
 }
 

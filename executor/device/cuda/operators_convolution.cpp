@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 namespace planloom::cuda {
 
@@ -213,6 +214,44 @@ Reduce channelSums(const Request &request, const Images &images, std::size_t dy,
     return sums;
 }
 
+/// On tensor cores, where tensors lie for it; nullopt: they do not.
+std::optional<Made> makeWeightTiles(const Request &request, const Convolution &shape)
+{
+    constexpr std::int64_t kSide = WeightGradientTiles::kSide;
+    constexpr std::int64_t kBlocks = 528; // four for each multiprocessor of an H100
+    const bool fits = request.inputs[0].type == graph::DType::BF16 && request.inputs[1].type == graph::DType::BF16
+        && shape.x.channelsLast != 0 && shape.y.channelsLast != 0 && shape.groups == 1 && shape.x.channels % kSide == 0
+        && shape.y.channels % kSide == 0;
+    if (!fits)
+        return std::nullopt;
+    WeightGradientTiles tiles;
+    tiles.shape = shape;
+    WeightGradientSums sums;
+    sums.dw = to(request, 0);
+    sums.outputs = shape.y.channels;
+    sums.inputs = shape.x.channels;
+    sums.taps = shape.windows.taps();
+    const std::int64_t bytes = request.outSize(0) * static_cast<std::int64_t>(sizeof(float));
+    const std::int64_t most = std::min(CudaDevice::kWorkspaceBytes / bytes, (tiles.steps() + 3) / 4);
+    if (most < 1)
+        return std::nullopt;
+    tiles.splits = sums.splits = std::clamp<std::int64_t>((kBlocks + tiles.tiles() - 1) / tiles.tiles(), 1, most);
+    Reduce bias = channelSums(request, shape.y, 0, 1);
+    return makeFunction([tiles, sums, bias](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
+        tiles.dy = static_cast<const std::uint16_t *>(in[0]);
+        tiles.x = static_cast<const std::uint16_t *>(in[1]);
+        tiles.parts = reinterpret_cast<float *>(queue.device().workspace(queue));
+        sums.parts = tiles.parts;
+        sums.dw.data = out[0];
+        queue.blocks(tiles, tiles.splits * tiles.tiles(), WeightGradientTiles::kThreads, WeightGradientTiles::kExtra);
+        queue.items(sums, sums.outputs * sums.inputs * sums.taps);
+        bias.x.data = in[0];
+        bias.y.data = given(out, 1);
+        if (bias.y.data != nullptr)
+            queue.rows(bias, bias.blocks());
+    });
+}
+
 Made makeConvWeight(const Request &request)
 {
     const auto shape = request.floatInputs(2) && request.inputs.size() == 2 && request.floatOutputs(1)
@@ -220,6 +259,8 @@ Made makeConvWeight(const Request &request)
         : std::nullopt;
     if (!shape || (request.hasOutput(1) && (!isFloat(request.outputs[1]) || request.outSize(1) != shape->y.channels)))
         return onlyOnHost(request);
+    if (auto tiles = makeWeightTiles(request, *shape))
+        return std::move(*tiles);
     auto graph =
         ConvolutionByGraph::make(request, *shape, Pass::WeightGradient,
                                  {kindOf(request.inputs[1]), kindOf(request.outputs[0]), kindOf(request.inputs[0])});

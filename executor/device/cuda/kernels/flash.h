@@ -102,7 +102,8 @@ struct FlashTiles {
             PLANLOOM_UNROLLED
             for (int j = 0; j < kColumns; ++j) {
                 tile.right(
-                    block, [&](int t) -> std::uint32_t(&)[4] { return pair(t); }, k * 16, j * 16);
+                    block, [&](int t) -> std::uint32_t(&)[4] { return pair(t); }, k * 16,
+                    [=](int /*thread*/) { return j * 16; });
                 PLANLOOM_UNROLLED
                 for (int half = 0; half < 2; ++half)
                     multiply(

@@ -275,11 +275,20 @@ struct HalfTile {
         loadMatrices<false>(block, to,
                             [&](int t) { return piece(row + t % 8 + t % kWarp / 16 * 8, column / 8 + t % 16 / 8); });
     }
-    /// As the right factor: rows [row, row + 16), columns [column, column + 16). to(t): two of eight columns.
-    template <class To>
-    PLANLOOM_KERNEL_CODE void right(Block &block, To to, int row, int column) const
+    /// As the right factor: rows [row, row + 16), columns [column(t), column(t) + 16); column is one of its warp's.
+    /// to(t): two of eight columns.
+    template <class To, class Column>
+    PLANLOOM_KERNEL_CODE void right(Block &block, To to, int row, Column column) const
     {
-        loadMatrices<true>(block, to, [&](int t) { return piece(row + t % 16, column / 8 + t % kWarp / 16); });
+        loadMatrices<true>(block, to, [&](int t) { return piece(row + t % 16, column(t) / 8 + t % kWarp / 16); });
+    }
+    /// As the left factor, this tile's transpose: rows of it are the columns [column(t), column(t) + 16), its columns
+    /// the rows [row, row + 16).
+    template <class To, class Column>
+    PLANLOOM_KERNEL_CODE void leftTurned(Block &block, To to, int row, Column column) const
+    {
+        loadMatrices<true>(block, to,
+                           [&](int t) { return piece(row + t % 8 + t % kWarp / 16 * 8, column(t) / 8 + t % 16 / 8); });
     }
 };
 
