@@ -218,16 +218,43 @@ std::optional<ChannelParts> channelParts(const Request &request, std::span<const
     return parts;
 }
 
+/// How eight channels a thread walk the same images; nullopt: they do not lie so.
+std::optional<ChannelWalk> channelWalk(const Request &request, ChannelParts &parts)
+{
+    constexpr std::int64_t kMostLanes = 32; // that read side by side
+    constexpr std::int64_t kFewPixels = 8;  // of a thread
+    constexpr std::int64_t kBlocks = 1056;  // eight for each multiprocessor of an H100
+    const Images &images = parts.images;
+    if (images.channelsLast == 0 || images.channels % kChannels != 0)
+        return std::nullopt;
+    const std::int64_t threads = request.device.provider().rowThreads;
+    const std::int64_t eights = images.channels / kChannels;
+    ChannelWalk walk;
+    walk.pixels = images.samples * images.pixels;
+    walk.channels = images.channels;
+    while (std::int64_t{2} << walk.laneBits <= std::min(kMostLanes, threads)
+           && std::int64_t{1} << walk.laneBits < eights)
+        ++walk.laneBits;
+    const std::int64_t groups = walk.blocks();
+    const std::int64_t depth = threads >> walk.laneBits;
+    walk.parts =
+        std::clamp<std::int64_t>(walk.pixels / (depth * kFewPixels), 1, std::max<std::int64_t>(1, kBlocks / groups));
+    parts.parts = walk.parts; // as many sums
+    return walk;
+}
+
 /// Statistics of the slice at hand in training; where nothing is trained, and with constant statistics, the running
 /// ones.
 class BatchNormKernel final : public CudaKernel {
 public:
     BatchNormKernel(const BatchNormSums &sums, const BatchNormStatistics &statistics, const BatchNorm &apply,
-                    bool training, std::vector<std::shared_ptr<device::Memory>> kept)
+                    const std::optional<ChannelWalk> &walk, bool training,
+                    std::vector<std::shared_ptr<device::Memory>> kept)
         : CudaKernel(training ? std::uint32_t{kInfers} : 0U),
           m_sums(sums),
           m_statistics(statistics),
           m_apply(apply),
+          m_walk(walk),
           m_training(training),
           m_kept(std::move(kept))
     {
@@ -236,7 +263,9 @@ public:
     {
         const bool training = m_training && mode != device::Mode::Infer;
         m_sums.x.data = in[0];
-        if (training)
+        if (training && m_walk)
+            queue.rows(ChannelNormSums{*m_walk, m_sums.x, m_sums.sums}, m_walk->blocks(), 0, 2);
+        else if (training)
             queue.rows(m_sums, m_sums.parts.blocks(), 0, 2);
         m_statistics.x = m_sums.x;
         m_statistics.sums = training ? m_sums.sums : nullptr;
@@ -246,17 +275,22 @@ public:
         m_statistics.runningVariance = static_cast<float *>(const_cast<void *>(in[4])); // are read
         m_statistics.mean.data = given(out, 1);
         m_statistics.inverse.data = given(out, 2);
-        queue.items(m_statistics, m_statistics.parts.images.channels);
+        queue.rows(m_statistics, m_statistics.parts.images.channels, 0, 2);
         m_apply.x = m_sums.x;
         m_apply.residual.data = given(in, 5);
         m_apply.y.data = out[0];
-        queue.items(m_apply, m_apply.images.elements());
+        if (m_walk)
+            queue.rows(ChannelNorm{*m_walk, m_apply.x, m_apply.residual, m_apply.y, m_apply.lines, m_apply.relu},
+                       m_walk->blocks());
+        else
+            queue.items(m_apply, m_apply.images.elements());
     }
 
 private:
     BatchNormSums m_sums;
     BatchNormStatistics m_statistics;
     BatchNorm m_apply;
+    std::optional<ChannelWalk> m_walk; ///< where eight channels a thread can be walked
     bool m_training;
     std::vector<std::shared_ptr<device::Memory>> m_kept;
 };
@@ -265,9 +299,10 @@ Made makeBatchNorm(const Request &request)
 {
     constexpr std::array<std::size_t, 2> kImages{0, 5};
     constexpr std::array<std::size_t, 4> kPerChannel{1, 2, 3, 4};
-    const auto parts = request.floatInputs(5) ? channelParts(request, kImages, kPerChannel) : std::nullopt;
+    auto parts = request.floatInputs(5) ? channelParts(request, kImages, kPerChannel) : std::nullopt;
     if (!parts || !isFull(request.inputs[3]) || !isFull(request.inputs[4]))
         return onlyOnHost(request);
+    const auto walk = channelWalk(request, *parts);
     auto sums = scratchOf<Two<double>>(request, parts->parts * parts->images.channels);
     auto lines = scratchOf<ChannelLine>(request, parts->images.channels);
     if (!sums || !lines)
@@ -293,20 +328,21 @@ Made makeBatchNorm(const Request &request)
     apply.relu = request.op.integer("relu") != 0 ? 1 : 0;
     const bool training = request.op.integer("training_mode", 1) != 0;
     return Made(std::unique_ptr<device::DeviceKernel>(std::make_unique<BatchNormKernel>(
-        adding, statistics, apply, training, std::vector<std::shared_ptr<device::Memory>>{*sums, *lines})));
+        adding, statistics, apply, walk, training, std::vector<std::shared_ptr<device::Memory>>{*sums, *lines})));
 }
 
 Made makeBatchNormGrad(const Request &request)
 {
     constexpr std::array<std::size_t, 4> kImages{1, 0, 6, 7};
     constexpr std::array<std::size_t, 4> kPerChannel{2, 3, 4, 5};
-    const auto parts = request.floatInputs(5) ? channelParts(request, kImages, kPerChannel) : std::nullopt;
+    auto parts = request.floatInputs(5) ? channelParts(request, kImages, kPerChannel) : std::nullopt;
     const bool relu = request.op.integer("relu") != 0;
     if (!parts || (relu && !request.hasInput(5) && !request.hasInput(6))
         || (request.hasOutput(3)
             && (!isFloat(request.outputs[3]) || request.out(3) != request.out()
                 || request.outputs[3].layout != request.outputs[0].layout)))
         return onlyOnHost(request);
+    const auto walk = channelWalk(request, *parts);
     auto sums = scratchOf<Two<double>>(request, parts->parts * parts->images.channels);
     auto planes = scratchOf<ChannelPlane>(request, parts->images.channels);
     if (!sums || !planes)
@@ -336,29 +372,35 @@ Made makeBatchNormGrad(const Request &request)
     apply.planes = perChannel.planes;
     apply.dx = to(request, 0);
     apply.dResidual = to(request, 3);
-    return makeFunction(
-        [=, keptSums = *sums, keptPlanes = *planes](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
-            incoming.dy.data = in[0];
-            incoming.x.data = in[1];
-            incoming.scale.data = perChannel.scale.data = in[2];
-            incoming.mean.data = perChannel.mean.data = in[3];
-            incoming.inverse.data = perChannel.inverse.data = in[4];
-            incoming.bias.data = given(in, 5);
-            incoming.y.data = given(in, 6);
-            incoming.dy2.data = given(in, 7);
-            BatchNormGradientSums adding;
-            adding.parts = *parts;
-            adding.incoming = incoming;
-            adding.sums = at<Two<double>>(keptSums);
-            perChannel.dScale.data = given(out, 1);
-            perChannel.dBias.data = given(out, 2);
-            apply.incoming = incoming;
-            apply.dx.data = out[0];
-            apply.dResidual.data = given(out, 3);
+    return makeFunction([=, keptSums = *sums, keptPlanes = *planes](CudaQueue &queue, bool, Inputs in,
+                                                                    Outputs out) mutable {
+        incoming.dy.data = in[0];
+        incoming.x.data = in[1];
+        incoming.scale.data = perChannel.scale.data = in[2];
+        incoming.mean.data = perChannel.mean.data = in[3];
+        incoming.inverse.data = perChannel.inverse.data = in[4];
+        incoming.bias.data = given(in, 5);
+        incoming.y.data = given(in, 6);
+        incoming.dy2.data = given(in, 7);
+        BatchNormGradientSums adding;
+        adding.parts = *parts;
+        adding.incoming = incoming;
+        adding.sums = at<Two<double>>(keptSums);
+        perChannel.dScale.data = given(out, 1);
+        perChannel.dBias.data = given(out, 2);
+        apply.incoming = incoming;
+        apply.dx.data = out[0];
+        apply.dResidual.data = given(out, 3);
+        if (walk)
+            queue.rows(ChannelNormGradientSums{*walk, incoming, adding.sums}, walk->blocks(), 0, 2);
+        else
             queue.rows(adding, parts->blocks(), 0, 2);
-            queue.items(perChannel, parts->images.channels);
+        queue.rows(perChannel, parts->images.channels, 0, 2);
+        if (walk)
+            queue.rows(ChannelNormGradient{*walk, incoming, apply.planes, apply.dx, apply.dResidual}, walk->blocks());
+        else
             queue.items(apply, parts->images.elements());
-        });
+    });
 }
 
 Made makeReorder(const Request &request)

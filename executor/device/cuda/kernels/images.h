@@ -234,12 +234,22 @@ struct ChannelParts {
                 });
         }
     }
-    [[nodiscard]] PLANLOOM_KERNEL_CODE Two<double> sumOf(const Two<double> *sums, std::int64_t channel) const
+    /// Of all parts, by a block, which has two doubles a thread for it.
+    [[nodiscard]] PLANLOOM_KERNEL_CODE Two<double> sumOf(Block &block, const Two<double> *sums,
+                                                         std::int64_t channel) const
     {
-        Two<double> sum;
-        for (std::int64_t part = 0; part < parts; ++part)
-            sum += sums[part * images.channels + channel];
-        return sum;
+        Two<double> all;
+        block.sumLanes<Two<double>>(
+            1, parts, [&](int, std::int64_t part) { return sums[part * images.channels + channel]; },
+            [&](int, const Two<double> &sum) { all = sum; });
+        return all;
+    }
+    /// f(channel) by a block for each.
+    template <class F>
+    PLANLOOM_KERNEL_CODE void forChannels(Block &block, F f) const
+    {
+        for (std::int64_t channel = block.index; channel < images.channels; channel += block.count)
+            f(channel);
     }
     [[nodiscard]] PLANLOOM_KERNEL_CODE double count() const
     {
@@ -287,29 +297,33 @@ struct BatchNormStatistics {
     double epsilon = 0, momentum = 0;
     PLANLOOM_KERNEL_CODE void run(Block &block) const
     {
-        block.grid(parts.images.channels, [&](std::int64_t c) {
-            double middle = static_cast<double>(runningMean[c]);
-            double variance = static_cast<double>(runningVariance[c]);
-            if (sums != nullptr) {
-                const Two<double> sum = parts.sumOf(sums, c);
-                const double offset = sum.a / parts.count();
-                middle = static_cast<double>(x.at(parts.images.at(0, c, 0))) + offset;
-                variance = sum.b / parts.count() - offset * offset;
-                variance = variance > 0 ? variance : 0;
-                runningMean[c] = tracked(runningMean[c], middle);
-                runningVariance[c] = tracked(runningVariance[c], variance);
-            }
-            const float own = static_cast<float>(middle);
-            const float inv = static_cast<float>(1.0 / sqrt(variance + epsilon));
-            lines[c] = ChannelLine::of(scale.at(c), bias.at(c), own, inv);
-            if (mean.data != nullptr)
-                mean.put(c, own);
-            if (inverse.data != nullptr)
-                inverse.put(c, inv);
+        parts.forChannels(block, [&](std::int64_t c) {
+            const Two<double> sum = sums != nullptr ? parts.sumOf(block, sums, c) : Two<double>{};
+            block.items(1, [&](std::int64_t) { settle(c, sum); });
         });
     }
 
 private:
+    PLANLOOM_KERNEL_CODE void settle(std::int64_t c, const Two<double> &sum) const
+    {
+        double middle = static_cast<double>(runningMean[c]);
+        double variance = static_cast<double>(runningVariance[c]);
+        if (sums != nullptr) {
+            const double offset = sum.a / parts.count();
+            middle = static_cast<double>(x.at(parts.images.at(0, c, 0))) + offset;
+            variance = sum.b / parts.count() - offset * offset;
+            variance = variance > 0 ? variance : 0;
+            runningMean[c] = tracked(runningMean[c], middle);
+            runningVariance[c] = tracked(runningVariance[c], variance);
+        }
+        const float own = static_cast<float>(middle);
+        const float inv = static_cast<float>(1.0 / sqrt(variance + epsilon));
+        lines[c] = ChannelLine::of(scale.at(c), bias.at(c), own, inv);
+        if (mean.data != nullptr)
+            mean.put(c, own);
+        if (inverse.data != nullptr)
+            inverse.put(c, inv);
+    }
     [[nodiscard]] PLANLOOM_KERNEL_CODE float tracked(float running, double now) const
     {
         return static_cast<float>(momentum * static_cast<double>(running) + (1.0 - momentum) * now);
@@ -383,18 +397,20 @@ struct BatchNormPlanes {
     int training = 1; ///< 0: of constant statistics
     PLANLOOM_KERNEL_CODE void run(Block &block) const
     {
-        block.grid(parts.images.channels, [&](std::int64_t c) {
-            const Two<double> sum = parts.sumOf(sums, c);
-            const auto middle = static_cast<double>(mean.at(c));
-            const auto inv = static_cast<double>(inverse.at(c));
-            const double factor = static_cast<double>(scale.at(c)) * inv;
-            const double slope = training != 0 ? -factor * inv * inv * sum.b / parts.count() : 0.0;
-            const double offset = training != 0 ? -factor * sum.a / parts.count() - slope * middle : 0.0;
-            planes[c] = {static_cast<float>(factor), static_cast<float>(slope), static_cast<float>(offset)};
-            if (dScale.data != nullptr)
-                dScale.put(c, static_cast<float>(sum.b * inv));
-            if (dBias.data != nullptr)
-                dBias.put(c, static_cast<float>(sum.a));
+        parts.forChannels(block, [&](std::int64_t c) {
+            const Two<double> sum = parts.sumOf(block, sums, c);
+            block.items(1, [&](std::int64_t) {
+                const auto middle = static_cast<double>(mean.at(c));
+                const auto inv = static_cast<double>(inverse.at(c));
+                const double factor = static_cast<double>(scale.at(c)) * inv;
+                const double slope = training != 0 ? -factor * inv * inv * sum.b / parts.count() : 0.0;
+                const double offset = training != 0 ? -factor * sum.a / parts.count() - slope * middle : 0.0;
+                planes[c] = {static_cast<float>(factor), static_cast<float>(slope), static_cast<float>(offset)};
+                if (dScale.data != nullptr)
+                    dScale.put(c, static_cast<float>(sum.b * inv));
+                if (dBias.data != nullptr)
+                    dBias.put(c, static_cast<float>(sum.a));
+            });
         });
     }
 };

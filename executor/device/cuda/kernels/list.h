@@ -2,6 +2,7 @@
 #pragma once
 
 #include "executor/device/cuda/kernels/attention.h"
+#include "executor/device/cuda/kernels/channels.h"
 #include "executor/device/cuda/kernels/convolution_tiles.h"
 #include "executor/device/cuda/kernels/elementwise.h"
 #include "executor/device/cuda/kernels/flash.h"
@@ -41,7 +42,8 @@
     X(BatchNormPlanes) X(BatchNormGradient) X(ConvolutionForward) X(ConvolutionInputGradient)                          \
     X(ConvolutionWeightGradient) X(MoveState) X(ReadStates) X(CellForward) X(CellBackward) X(PeepholeGradient)      \
     X(SparseProduct) X(SparseProductGradient) X(SparseWeightGradient) X(TurnRows) X(TurnPiece)                                                     \
-    X(WeightGradientTiles) X(WeightGradientSums)
+    X(WeightGradientTiles) X(WeightGradientSums)                                                     \
+    X(ChannelNormSums) X(ChannelNorm) X(ChannelNormGradientSums) X(ChannelNormGradient)
 #define PLANLOOM_FLASH_KERNELS(X)                                                                                      \
     X(FlashForward, 64) X(FlashMeans, 64) X(FlashQueryGradient, 64) X(FlashKeyGradient, 64) X(FlashForward, 128)       \
     X(FlashMeans, 128) X(FlashQueryGradient, 128) X(FlashKeyGradient, 128)
