@@ -57,6 +57,13 @@ std::optional<Pooling> poolingOf(const Request &request, const device::Argument 
     return Pooling{*from, *to, *windows, largest ? 1 : 0, request.op.integer("count_include_pad") != 0 ? 1 : 0};
 }
 
+/// Whether eight channels a thread can be pooled.
+bool inEights(const Pooling &pool)
+{
+    return pool.largest != 0 && pool.x.channelsLast != 0 && pool.y.channelsLast != 0
+        && pool.x.channels % kChannels == 0;
+}
+
 template <bool largest>
 Made makePool(const Request &request)
 {
@@ -76,7 +83,10 @@ Made makePool(const Request &request)
         kernel.x.data = in[0];
         kernel.y.data = out[0];
         kernel.indices = static_cast<std::int64_t *>(given(out, 1));
-        queue.items(kernel, n);
+        if (inEights(kernel.pool))
+            queue.items(ChannelMaxPool{kernel.pool, kernel.x, kernel.y}, n / kChannels);
+        else
+            queue.items(kernel, n);
     });
 }
 
@@ -96,7 +106,10 @@ Made makePoolGrad(const Request &request)
         kernel.dy.data = in[0];
         kernel.x.data = kernel.pool.largest != 0 ? in[1] : nullptr;
         kernel.dx.data = out[0];
-        queue.items(kernel, n);
+        if (inEights(kernel.pool))
+            queue.items(ChannelMaxPoolGradient{kernel.pool, kernel.dy, kernel.x, kernel.dx}, n / kChannels);
+        else
+            queue.items(kernel, n);
     });
 }
 

@@ -238,4 +238,74 @@ struct ChannelNormGradient {
     }
 };
 
+/// Eight channels of a pixel.
+struct ChannelPlace {
+    std::int64_t sample, pixel, channel;
+    PLANLOOM_KERNEL_CODE ChannelPlace(const Images &images, std::int64_t number)
+    {
+        channel = restOf(number, images.channels / kChannels) * kChannels;
+        pixel = restOf(number, images.pixels);
+        sample = number;
+    }
+};
+
+/// As PoolForward, of the largest, without indices.
+struct ChannelMaxPool {
+    Pooling pool;
+    From x;
+    To y;
+    PLANLOOM_KERNEL_CODE void run(Block &block) const
+    {
+        block.grid(pool.y.elements() / kChannels, [&](std::int64_t i) {
+            const ChannelPlace at(pool.y, i);
+            std::int64_t place[3];
+            pool.windows.split(at.pixel, false, place);
+            float best[kChannels] = {};
+            bool found = false;
+            pool.windows.forTaps(place, [&](std::int64_t pixel, std::int64_t) {
+                float own[kChannels];
+                loadSeveral(x, pool.x.at(at.sample, at.channel, pixel), own);
+                unrolled<kChannels>([&](int e) { best[e] = !found || own[e] > best[e] ? own[e] : best[e]; });
+                found = true;
+            });
+            putSeveral(y, i * kChannels, best);
+        });
+    }
+};
+
+/// As PoolGradient, of the largest.
+struct ChannelMaxPoolGradient {
+    Pooling pool;
+    From dy, x;
+    To dx;
+    PLANLOOM_KERNEL_CODE void run(Block &block) const
+    {
+        block.grid(pool.x.elements() / kChannels, [&](std::int64_t i) {
+            const ChannelPlace at(pool.x, i);
+            std::int64_t place[3];
+            pool.windows.split(at.pixel, true, place);
+            float sum[kChannels] = {};
+            pool.windows.forPositions(place, [&](std::int64_t window, const std::int64_t(&position)[3]) {
+                float best[kChannels] = {};
+                bool own[kChannels] = {}; // is the first largest so far
+                bool found = false;
+                pool.windows.forTaps(position, [&](std::int64_t pixel, std::int64_t) {
+                    float value[kChannels];
+                    loadSeveral(x, pool.x.at(at.sample, at.channel, pixel), value);
+                    unrolled<kChannels>([&](int e) {
+                        const bool larger = !found || value[e] > best[e];
+                        best[e] = larger ? value[e] : best[e];
+                        own[e] = larger ? pixel == at.pixel : own[e];
+                    });
+                    found = true;
+                });
+                float gradient[kChannels];
+                loadSeveral(dy, pool.y.at(at.sample, at.channel, window), gradient);
+                unrolled<kChannels>([&](int e) { sum[e] += own[e] ? gradient[e] : 0.0F; });
+            });
+            putSeveral(dx, i * kChannels, sum);
+        });
+    }
+};
+
 } // namespace planloom::cuda

@@ -43,7 +43,8 @@
     X(ConvolutionWeightGradient) X(MoveState) X(ReadStates) X(CellForward) X(CellBackward) X(PeepholeGradient)      \
     X(SparseProduct) X(SparseProductGradient) X(SparseWeightGradient) X(TurnRows) X(TurnPiece)                                                     \
     X(WeightGradientTiles) X(WeightGradientSums)                                                     \
-    X(ChannelNormSums) X(ChannelNorm) X(ChannelNormGradientSums) X(ChannelNormGradient)
+    X(ChannelNormSums) X(ChannelNorm) X(ChannelNormGradientSums) X(ChannelNormGradient)                                                     \
+    X(ChannelMaxPool) X(ChannelMaxPoolGradient)
 #define PLANLOOM_FLASH_KERNELS(X)                                                                                      \
     X(FlashForward, 64) X(FlashMeans, 64) X(FlashQueryGradient, 64) X(FlashKeyGradient, 64) X(FlashForward, 128)       \
     X(FlashMeans, 128) X(FlashQueryGradient, 128) X(FlashKeyGradient, 128)
