@@ -73,10 +73,10 @@ PLANLOOM_KERNEL_CODE void addChannels(Block &block, const ChannelWalk &walk, Two
         });
         unrolled<kChannels>([&](int e) {
             block.each([&](int t) { values[t] = totals(t)[e]; });
-            for (int half = block.threads / 2; half >= 1 << walk.laneBits; half /= 2)
+            for (int count = block.threads / 2; count >= 1 << walk.laneBits; count /= 2)
                 block.each([&](int t) {
-                    if (t < half)
-                        values[t] += values[t + half];
+                    if (t < count)
+                        values[t] += values[t + count];
                 });
             block.each([&](int t) {
                 const std::int64_t channel = walk.channelOf(item, t);

@@ -19,18 +19,18 @@
 
 // All kernels, by number.
 // clang-format off
-#define PLANLOOM_UNARY_FUNCTIONS(X)                                                                                    \
+#define PLANLOOM_UNARY_FUNCTIONS(X) \
     X(Identity) X(Neg) X(Abs) X(Sqrt) X(Reciprocal) X(Exp) X(Log) X(Erf) X(Tanh) X(Sigmoid) X(Relu) X(LeakyRelu)       \
     X(Elu) X(Softplus) X(HardSigmoid) X(HardSwish) X(Silu) X(Mish) X(Clip) X(Sin) X(Cos) X(Floor) X(Ceil) X(Round)     \
     X(Sign) X(Not) X(GeluErf) X(GeluTanh) X(Sinh) X(Cosh) X(Asin) X(Acos) X(Atan) X(Asinh) X(Acosh) X(Atanh)
-#define PLANLOOM_GRADIENT_FUNCTIONS(X)                                                                                 \
+#define PLANLOOM_GRADIENT_FUNCTIONS(X) \
     X(ReluGrad) X(TanhGrad) X(SigmoidGrad) X(SqrtGrad) X(SiluGrad) X(ErfGrad) X(AbsGrad) X(LeakyReluGrad) X(EluGrad)   \
     X(SoftplusGrad) X(ClipGrad) X(SinGrad) X(CosGrad) X(HardSigmoidGrad) X(HardSwishGrad) X(MishGrad) X(GeluErfGrad)   \
     X(GeluTanhGrad)
-#define PLANLOOM_BINARY_FUNCTIONS(X)                                                                                   \
+#define PLANLOOM_BINARY_FUNCTIONS(X) \
     X(Add) X(Sub) X(Mul) X(Div) X(Pow) X(Min) X(Max) X(Equal) X(Less) X(Greater) X(LessOrEqual) X(GreaterOrEqual)      \
     X(And) X(Or) X(Xor) X(Mod) X(Fmod)
-#define PLANLOOM_KERNELS(X)                                                                                            \
+#define PLANLOOM_KERNELS(X) \
     X(Where) X(MinMaxGradient) X(Drop) X(Sum) X(Fill) X(BiasAct) X(StridedMove) X(MappedMove) X(MappedSum) X(Triangle) \
     X(Reduce) X(ColumnSums) X(ReduceGradient) X(SpreadMean) X(CumulativeSum) X(FirstOfLine) X(PickedMove) X(PickedUpdate) X(OneHot)  \
     X(ShiftIndices) X(RowNorm) X(RowNormGradient) X(KeptNormGradient) X(ColumnNormGradient) X(SoftmaxRows) X(SoftmaxRowsGradient)          \
@@ -41,11 +41,11 @@
     X(PoolForward) X(PoolGradient) X(BatchNormSums) X(BatchNormStatistics) X(BatchNorm) X(BatchNormGradientSums)       \
     X(BatchNormPlanes) X(BatchNormGradient) X(ConvolutionForward) X(ConvolutionInputGradient)                          \
     X(ConvolutionWeightGradient) X(MoveState) X(ReadStates) X(CellForward) X(CellBackward) X(PeepholeGradient)      \
-    X(SparseProduct) X(SparseProductGradient) X(SparseWeightGradient) X(TurnRows) X(TurnPiece)                                                     \
-    X(WeightGradientTiles) X(WeightGradientSums)                                                     \
-    X(ChannelNormSums) X(ChannelNorm) X(ChannelNormGradientSums) X(ChannelNormGradient)                                                     \
+    X(SparseProduct) X(SparseProductGradient) X(SparseWeightGradient) X(TurnRows) X(TurnPiece) \
+    X(WeightGradientTiles) X(WeightGradientSums) \
+    X(ChannelNormSums) X(ChannelNorm) X(ChannelNormGradientSums) X(ChannelNormGradient) \
     X(ChannelMaxPool) X(ChannelMaxPoolGradient)
-#define PLANLOOM_FLASH_KERNELS(X)                                                                                      \
+#define PLANLOOM_FLASH_KERNELS(X) \
     X(FlashForward, 64) X(FlashMeans, 64) X(FlashQueryGradient, 64) X(FlashKeyGradient, 64) X(FlashForward, 128)       \
     X(FlashMeans, 128) X(FlashQueryGradient, 128) X(FlashKeyGradient, 128)
 // clang-format on
@@ -74,28 +74,28 @@ enum class KernelNumber : std::int32_t {
 
 template <class K>
 inline constexpr KernelNumber kNumberOf = KernelNumber::Count;
-#define X(Name)                                                                                                        \
-    template <>                                                                                                        \
+#define X(Name) \
+    template <> \
     inline constexpr KernelNumber kNumberOf<Unary<function::Name>> = KernelNumber::Unary##Name;
 PLANLOOM_UNARY_FUNCTIONS(X)
 #undef X
-#define X(Name)                                                                                                        \
-    template <>                                                                                                        \
+#define X(Name) \
+    template <> \
     inline constexpr KernelNumber kNumberOf<UnaryGradient<function::Name>> = KernelNumber::Gradient##Name;
 PLANLOOM_GRADIENT_FUNCTIONS(X)
 #undef X
-#define X(Name)                                                                                                        \
-    template <>                                                                                                        \
+#define X(Name) \
+    template <> \
     inline constexpr KernelNumber kNumberOf<Binary<function::Name>> = KernelNumber::Binary##Name;
 PLANLOOM_BINARY_FUNCTIONS(X)
 #undef X
-#define X(Name)                                                                                                        \
-    template <>                                                                                                        \
+#define X(Name) \
+    template <> \
     inline constexpr KernelNumber kNumberOf<Name> = KernelNumber::Name;
 PLANLOOM_KERNELS(X)
 #undef X
-#define X(Name, D)                                                                                                     \
-    template <>                                                                                                        \
+#define X(Name, D) \
+    template <> \
     inline constexpr KernelNumber kNumberOf<Name<D>> = KernelNumber::Name##D;
 PLANLOOM_FLASH_KERNELS(X)
 #undef X
