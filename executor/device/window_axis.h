@@ -19,7 +19,7 @@ struct WindowAxis {
     [[nodiscard]] PLANLOOM_EVERYWHERE std::int64_t firstTap(std::int64_t position) const
     {
         const std::int64_t at = origin(position);
-        return at >= 0 ? 0 : (-at + dilation - 1) / dilation;
+        return at >= 0 ? 0 : quotient(-at + dilation - 1, dilation);
     }
     [[nodiscard]] PLANLOOM_EVERYWHERE std::int64_t lastTap(std::int64_t position) const
     {
@@ -34,20 +34,29 @@ struct WindowAxis {
     [[nodiscard]] PLANLOOM_EVERYWHERE std::int64_t firstPosition(std::int64_t at) const
     {
         const std::int64_t reach = at + pad - (kernel - 1) * dilation;
-        return reach <= 0 ? 0 : (reach + stride - 1) / stride;
+        return reach <= 0 ? 0 : quotient(reach + stride - 1, stride);
     }
     [[nodiscard]] PLANLOOM_EVERYWHERE std::int64_t lastPosition(std::int64_t at) const
     {
-        const std::int64_t last = (at + pad) / stride + 1;
+        const std::int64_t last = quotient(at + pad, stride) + 1;
         return last < positions ? last : positions;
     }
 
 private:
+    /// Of numbers from 0 on; GPUs divide 32 bits several times faster.
+    [[nodiscard]] PLANLOOM_EVERYWHERE static std::int64_t quotient(std::int64_t number, std::int64_t divisor)
+    {
+        if (divisor == 1)
+            return number;
+        return ((number | divisor) >> 32) == 0
+            ? static_cast<std::uint32_t>(number) / static_cast<std::uint32_t>(divisor)
+            : number / divisor;
+    }
     [[nodiscard]] PLANLOOM_EVERYWHERE std::int64_t tapsIn(std::int64_t room) const
     {
         if (room <= 0)
             return 0;
-        const std::int64_t taps = (room - 1) / dilation + 1;
+        const std::int64_t taps = quotient(room - 1, dilation) + 1;
         return taps < kernel ? taps : kernel;
     }
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
 
 namespace planloom::cuda {
@@ -217,34 +218,55 @@ Reduce channelSums(const Request &request, const Images &images, std::size_t dy,
 /// On tensor cores, where tensors lie for it; nullopt: they do not.
 std::optional<Made> makeWeightTiles(const Request &request, const Convolution &shape)
 {
-    constexpr std::int64_t kSide = WeightGradientTiles::kSide;
     constexpr std::int64_t kBlocks = 528; // four for each multiprocessor of an H100
+    constexpr std::int64_t kEight = WeightGradientTiles::kEight;
+    const device::WindowAxis &depth = shape.windows.axes[0];
+    const bool narrow = shape.x.channels < kEight; // a model's first convolution
     const bool fits = request.inputs[0].type == graph::DType::BF16 && request.inputs[1].type == graph::DType::BF16
-        && shape.x.channelsLast != 0 && shape.y.channelsLast != 0 && shape.groups == 1 && shape.x.channels % kSide == 0
-        && shape.y.channels % kSide == 0;
+        && depth.size == 1 && depth.kernel == 1 && depth.pad == 0 && depth.padEnd == 0 && shape.groups == 1
+        && shape.y.channelsLast != 0 && shape.y.channels % kEight == 0
+        && (narrow || (shape.x.channelsLast != 0 && shape.x.channels % kEight == 0))
+        && shape.x.elements() < std::numeric_limits<std::int32_t>::max();
     if (!fits)
         return std::nullopt;
     WeightGradientTiles tiles;
     tiles.shape = shape;
+    PadChannels pad;
+    std::shared_ptr<device::Memory> padded;
+    if (narrow) {
+        tiles.shape.x.channels = kEight;
+        tiles.shape.x.channelsLast = 1;
+        auto memory = scratchOf<std::uint16_t>(request, tiles.shape.x.elements());
+        if (!memory)
+            return Made(memory.error());
+        padded = *memory;
+        pad = {shape.x, from(request, 1), at<std::uint16_t>(padded)};
+    }
     WeightGradientSums sums;
     sums.dw = to(request, 0);
     sums.outputs = shape.y.channels;
     sums.inputs = shape.x.channels;
+    sums.padded = tiles.shape.x.channels;
     sums.taps = shape.windows.taps();
-    const std::int64_t bytes = request.outSize(0) * static_cast<std::int64_t>(sizeof(float));
+    const std::int64_t bytes = sums.outputs * sums.padded * sums.taps * static_cast<std::int64_t>(sizeof(float));
     const std::int64_t most = std::min(CudaDevice::kWorkspaceBytes / bytes, (tiles.steps() + 3) / 4);
     if (most < 1)
         return std::nullopt;
     tiles.splits = sums.splits = std::clamp<std::int64_t>((kBlocks + tiles.tiles() - 1) / tiles.tiles(), 1, most);
     Reduce bias = channelSums(request, shape.y, 0, 1);
-    return makeFunction([tiles, sums, bias](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
+    return makeFunction([tiles, sums, bias, pad, padded](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
         tiles.dy = static_cast<const std::uint16_t *>(in[0]);
         tiles.x = static_cast<const std::uint16_t *>(in[1]);
+        if (padded != nullptr) {
+            pad.x.data = in[1];
+            queue.items(pad, pad.images.samples * pad.images.pixels);
+            tiles.x = pad.y;
+        }
         tiles.parts = reinterpret_cast<float *>(queue.device().workspace(queue));
         sums.parts = tiles.parts;
         sums.dw.data = out[0];
         queue.blocks(tiles, tiles.splits * tiles.tiles(), WeightGradientTiles::kThreads, WeightGradientTiles::kExtra);
-        queue.items(sums, sums.outputs * sums.inputs * sums.taps);
+        queue.items(sums, sums.outputs * sums.padded * sums.taps);
         bias.x.data = in[0];
         bias.y.data = given(out, 1);
         if (bias.y.data != nullptr)

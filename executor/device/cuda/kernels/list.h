@@ -42,7 +42,7 @@
     X(BatchNormPlanes) X(BatchNormGradient) X(ConvolutionForward) X(ConvolutionInputGradient)                          \
     X(ConvolutionWeightGradient) X(MoveState) X(ReadStates) X(CellForward) X(CellBackward) X(PeepholeGradient)      \
     X(SparseProduct) X(SparseProductGradient) X(SparseWeightGradient) X(TurnRows) X(TurnPiece) \
-    X(WeightGradientTiles) X(WeightGradientSums) \
+    X(PadChannels) X(WeightGradientTiles) X(WeightGradientSums) \
     X(ChannelNormSums) X(ChannelNorm) X(ChannelNormGradientSums) X(ChannelNormGradient) \
     X(ChannelMaxPool) X(ChannelMaxPoolGradient)
 #define PLANLOOM_FLASH_KERNELS(X) \
