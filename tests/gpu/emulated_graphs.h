@@ -231,6 +231,17 @@ struct EmulatedConvolution {
         return all && ids.size() == 3 && alike(x, y) && alike(x, weight) && alike(y, weight) && types;
     }
 
+    /// Gradients of weights leave out what padding at the end alone makes, on the real one.
+    [[nodiscard]] bool isRight() const
+    {
+        bool right = true;
+        for (std::size_t d = 0; d < stride.size(); ++d) {
+            const std::int64_t room = x.dims[d + 2] + 2 * before[d] - dilation[d] * (weight.dims[d + 2] - 1) - 1;
+            right = right && room >= 0 && room / stride[d] + 1 == y.dims[d + 2];
+        }
+        return right || pass != GraphObject::ConvolutionBackwardFilter;
+    }
+
     /// By the processor's kernel, which has its tensors as rows.
     void run(const std::map<std::int64_t, void *> &data) const
     {
@@ -263,7 +274,7 @@ struct EmulatedConvolution {
         const auto kernel = device::makeKernel(op, {arguments[0], arguments[1]}, {arguments[2]});
         const void *in[] = {rows[0].data(), rows[1].data()};
         void *out[] = {rows[2].data()};
-        if (kernel)
+        if (kernel && isRight())
             (*kernel)->run(in, out);
         else
             std::fill(rows[2].begin(), rows[2].end(), NAN);

@@ -242,6 +242,32 @@ public:
         return std::move(made.m_all);
     }
 
+    /// A convolution in bfloat16 whose padding differs between both ends, and its gradients, in rows and with channels
+    /// last. Strides that leave no rest, and one that does.
+    static std::vector<MadeOperator> ofUnevenPadding()
+    {
+        MadeOperators made;
+        for (const bool last : {false, true})
+            for (const std::int64_t size : {8, 7}) {
+                const graph::Attributes how{{"kernel_shape", Ints{3, 3}},
+                                            {"pads", Ints{0, 0, 1, 1}},
+                                            {"strides", Ints{2, 2}},
+                                            {"w_shape", Ints{16, 16, 3, 3}},
+                                            {"x_shape", Ints{2, 16, size, size}}};
+                const Ints image{2, 16, size, size};
+                const std::int64_t positions = (size + 1 - 3) / 2 + 1;
+                const Ints result{2, 16, positions, positions};
+                const auto images = [&](const Ints &dims) { return inHalf(made.floats(dims, last)); };
+                const auto weights = [&] { return inHalf(made.floats({16, 16, 3, 3})); };
+                made.add("Conv", how, {images(image), weights()}, {result}, graph::DType::BF16, last);
+                made.add("ConvGradInput", how, {images(result), weights()}, {image}, graph::DType::BF16, last);
+                made.add("ConvGradWeight", how, {images(result), images(image)}, {{16, 16, 3, 3}});
+            }
+        for (MadeOperator &each : made.m_all)
+            each.tolerance = 2e-2;
+        return std::move(made.m_all);
+    }
+
     /// Products of bfloat16 whose result, or one factor, has rows of @p odd elements: no multiple of 16 bytes.
     static std::vector<MadeOperator> ofUnalignedRows(std::int64_t rows, std::int64_t odd)
     {

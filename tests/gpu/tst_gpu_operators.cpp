@@ -129,7 +129,7 @@ void TestGpuOperators::fusedOperatorsAgree()
 void TestGpuOperators::madeOperatorsAgree()
 {
     for (const auto &family : {MadeOperators::ofShards(), MadeOperators::ofIndices(), MadeOperators::ofImages(),
-                               MadeOperators::ofAttention()})
+                               MadeOperators::ofAttention(), MadeOperators::ofUnevenPadding()})
         for (const MadeOperator &made : family) {
             const std::string wrong =
                 m_parity->compareOperator(made.op, made.inputs, made.outputs, made.values, made.tolerance);

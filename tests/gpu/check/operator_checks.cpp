@@ -21,8 +21,9 @@ std::vector<OperatorRow> checkOperators(device::PluginDevice &gpu, const Say &sa
     for (const cases::Case &c : cases::imageCases())
         note(c.type, parity.compareLastChannels(c));
     say("operators as they are fused and sharded for training");
-    for (const auto &family : {test::MadeOperators::ofShards(), test::MadeOperators::ofIndices(),
-                               test::MadeOperators::ofImages(), test::MadeOperators::ofAttention()})
+    for (const auto &family :
+         {test::MadeOperators::ofShards(), test::MadeOperators::ofIndices(), test::MadeOperators::ofImages(),
+          test::MadeOperators::ofAttention(), test::MadeOperators::ofUnevenPadding()})
         for (const test::MadeOperator &made : family)
             note(made.op.type.name(),
                  parity.compareOperator(made.op, made.inputs, made.outputs, made.values, made.tolerance));
