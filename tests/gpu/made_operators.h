@@ -75,6 +75,10 @@ public:
         made.add("GatherGrad", alongAxis(0), {made.floats({500, 40}), scattered(500, 300)}, {{300, 40}});
         made.add("GatherGrad", alongAxis(1), {made.floats({3, 150, 2}), scattered(150, 2100)}, {{3, 2100, 2}});
         made.add("Gather", alongAxis(1), {made.floats({3, 90, 2}), scattered(150, 90)}, {{3, 150, 2}});
+        // Warps add up rows of a table: of one that all picks name, too.
+        made.add("GatherGrad", alongAxis(0), {made.floats({700, 132}), scattered(700, 90)}, {{90, 132}});
+        made.add("GatherGrad", alongAxis(1), {made.floats({2, 600, 40}), scattered(600, 2)}, {{2, 2, 40}});
+        made.add("Gather", alongAxis(0), {made.floats({90, 12}), scattered(150, 90)}, {{150, 12}});
         made.add("GatherElementsGrad", alongAxis(0), {made.floats({50, 60}), scattered(3000, 90, {50, 60})},
                  {{90, 60}});
         for (const char *reduction : {"none", "add", "mul"}) {
@@ -129,6 +133,12 @@ public:
                  {{24}});
         made.add("ReduceSumTo", {{"shape", Ints{40, 24}}, {"batch_axis", std::int64_t{-1}}}, {made.floats({9, 40, 24})},
                  {{40, 24}});
+        for (const char *type : {"Add", "Sub", "Mul"}) { // in whole pieces, and not
+            made.add(type, {}, {made.floats({6, 40, 24}), made.floats({40, 24})}, {{6, 40, 24}});
+            made.add(type, {}, {made.floats({6, 1, 24}), made.floats({6, 5, 24})}, {{6, 5, 24}});
+            made.add(type, {}, {made.floats({9, 24}), made.floats({9, 1})}, {{9, 24}});
+        }
+        made.add("AddN", {}, {made.floats({9, 31}), made.floats({9, 31}), made.floats({9, 31})}, {{9, 31}});
         for (const std::int64_t classes : {7, 50, 2063}) { // odd ones: rows begin anywhere
             const std::int64_t rows = classes < 100 ? 70 : 5;
             const Ints shape{rows, classes};

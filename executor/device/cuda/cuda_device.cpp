@@ -151,7 +151,16 @@ void CudaQueue::accumulate(const float *x, float *y, std::int64_t count)
     sum.count = 1;
     sum.y = {y, Kind::F32, true};
     sum.n = count;
-    items(sum, count);
+    add(sum);
+}
+
+void CudaQueue::add(Sum sum)
+{
+    bool fits = (sum.y.kind == Kind::F32 || sum.y.kind == Kind::BF16) && isAligned(sum.y.data);
+    for (int i = 0; i < sum.count; ++i)
+        fits = fits && sum.x[i].kind == sum.y.kind && isAligned(sum.x[i].data);
+    sum.wide = fits ? 1 : 0;
+    items(sum, fits ? sum.n / (Sum::kInFlight * Pack<float>::kCount) + 1 : sum.n);
 }
 
 void CudaQueue::move(void *to, const void *from, std::int64_t bytes, CopyKind kind)

@@ -65,6 +65,8 @@ public:
         if (hasShared(extra))
             start(kNumberOf<K>, kernel, blocks, threads, extra);
     }
+    /// Sums, 16 bytes at a time where that fits.
+    void add(Sum sum);
     /// The same for @p items independent items.
     template <class K>
     void items(const K &kernel, std::int64_t items)

@@ -156,12 +156,10 @@ T *at(const std::shared_ptr<device::Memory> &memory)
     return reinterpret_cast<T *>(memory->data());
 }
 
-/// Whether all are multiples of 16, what kernels read and write at once; nullptr, one that is left out, is.
+/// Whether all are multiples of 16, which nullptr, one that is left out, is.
 inline bool areAligned(std::initializer_list<const void *> addresses)
 {
-    return std::all_of(addresses.begin(), addresses.end(), [](const void *address) {
-        return reinterpret_cast<std::uintptr_t>(address) % sizeof(Words) == 0;
-    });
+    return std::all_of(addresses.begin(), addresses.end(), isAligned);
 }
 /// Whether rows of @p size elements are whole pieces of 16 bytes, if the first is aligned.
 inline bool isWhole(Kind kind, std::int64_t size)

@@ -179,6 +179,10 @@ void giveColumnSums(CudaQueue &queue, ColumnSums sums)
             && areAligned({sums.x.data, sums.y.data, sums.second.data})
         ? 1
         : 0;
+    sums.pairs = sums.x.kind == Kind::BF16 && sums.columns % 2 == 0 && sums.split % 2 == 0
+            && reinterpret_cast<std::uintptr_t>(sums.x.data) % sizeof(std::uint32_t) == 0
+        ? 1
+        : 0;
     queue.blocks(sums, sums.blocks(), ColumnSums::kThreads, ColumnSums::kExtra);
 }
 

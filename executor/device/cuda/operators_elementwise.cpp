@@ -104,6 +104,21 @@ Made makeCast(const Request &request)
     });
 }
 
+/// Whether the innermost of @p loops walks whole pieces of 16 bytes of all tensors, and the others go from one to
+/// another.
+template <int K>
+bool areWhole(Kind kind, const Loops<K> &loops)
+{
+    const int last = loops.depth - 1;
+    if (last < 0 || !isWhole(kind, loops.dims[last]))
+        return false;
+    for (int k = 0; k < K; ++k)
+        for (int d = 0; d <= last; ++d)
+            if (d == last ? loops.strides[k][d] != 1 : !isWhole(kind, loops.strides[k][d]))
+                return false;
+    return true;
+}
+
 template <class F>
 Made makeBinary(const Request &request)
 {
@@ -120,11 +135,14 @@ Made makeBinary(const Request &request)
     kernel.y = to(request, 0);
     kernel.n = request.outSize(0);
     kernel.loops = loopsOver<2>(request.out(), {*first, *second});
-    return makeFunction([kernel](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
+    const bool inPieces = kIsInPieces<F> && kernel.x0.kind == kernel.y.kind && kernel.x1.kind == kernel.y.kind
+        && areWhole(kernel.y.kind, kernel.loops);
+    return makeFunction([kernel, inPieces](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
         kernel.x0.data = in[0];
         kernel.x1.data = in[1];
         kernel.y.data = out[0];
-        queue.items(kernel, kernel.n);
+        kernel.wide = inPieces && areAligned({in[0], in[1], out[0]}) ? 1 : 0;
+        queue.items(kernel, kernel.items());
     });
 }
 
@@ -256,7 +274,7 @@ Made makeAddN(const Request &request)
         for (std::size_t i = 0; i < in.size(); ++i)
             kernel.x[i].data = in[i];
         kernel.y.data = out[0];
-        queue.items(kernel, kernel.n);
+        queue.add(kernel);
     });
 }
 

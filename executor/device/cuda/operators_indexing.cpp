@@ -103,7 +103,11 @@ Made makePick(const Request &request)
         kernel.x = in[0];
         kernel.picks.indices.data = in[1];
         kernel.y = out[0];
-        queue.items(kernel, kernel.picks.picks * kernel.picks.slice);
+        const bool fits = kernel.picks.form == Picks::Form::Rows
+            && kernel.picks.slice * kernel.elementBytes % std::int64_t{sizeof(Words)} == 0 && kernel.elementBytes <= 4
+            && areAligned({in[0], out[0]});
+        kernel.wide = fits ? 1 : 0;
+        queue.items(kernel, kernel.items());
     });
 }
 
@@ -121,6 +125,31 @@ PickedUpdate updateOf(const Picks &picks, std::int64_t elements)
 void give(CudaQueue &queue, const PickedUpdate &kernel)
 {
     queue.rows(kernel, (kernel.elements + kernel.share - 1) / kernel.share, PickedUpdate::kExtra, PickedUpdate::kEach);
+}
+
+/// The sums of rows, if they are such that warps can add them up; nullopt else.
+std::optional<PickedRowSums> rowSumsOf(const Picks &picks, std::int64_t elements)
+{
+    constexpr std::int64_t kWarps = 2112;    // 16 on each processor of an H100
+    constexpr std::int64_t kLeastSlice = 32; // below, most lanes have nothing to add
+    if (picks.form != Picks::Form::Rows || picks.slice < kLeastSlice || picks.slice % PickedRowSums::kWidth != 0
+        || picks.picks > std::numeric_limits<std::int32_t>::max() - 2 * PickedRowSums::kListed)
+        return std::nullopt;
+    PickedRowSums made;
+    made.picks = picks;
+    made.rows = elements / picks.slice;
+    const std::int64_t ranges =
+        std::clamp<std::int64_t>(kWarps / made.across(), 1, std::max<std::int64_t>(1, made.rows));
+    made.share = std::max<std::int64_t>(1, (made.rows + ranges - 1) / ranges);
+    return made;
+}
+
+void give(CudaQueue &queue, const PickedRowSums &kernel)
+{
+    constexpr unsigned int kThreads = 256;
+    constexpr std::int64_t kWarpsOfBlock = kThreads / kWarp;
+    queue.blocks(kernel, (kernel.items() + kWarpsOfBlock - 1) / kWarpsOfBlock, kThreads,
+                 kWarpsOfBlock * PickedRowSums::kExtra);
 }
 
 bool fitsUpdate(const PickedUpdate &kernel)
@@ -142,14 +171,23 @@ Made makePickGradient(const Request &request)
     if (!fitsUpdate(kernel))
         return onlyOnHost(request);
     const std::uint32_t adds = request.op.traits().accumulates ? device::DeviceKernel::kAdds : 0U;
+    const auto rows = rowSumsOf(*picks, request.outSize(0));
     return makeFunction(
-        [kernel](CudaQueue &queue, bool add, Inputs in, Outputs out) mutable {
+        [kernel, rows](CudaQueue &queue, bool add, Inputs in, Outputs out) mutable {
             if (!add)
                 queue.fill(out[0], 0, kernel.elements * std::int64_t{sizeof(float)});
             kernel.updates.data = in[0];
             kernel.picks.indices.data = in[1];
             kernel.y = static_cast<float *>(out[0]);
-            give(queue, kernel);
+            if (!rows || !areAligned({in[0], out[0]})) {
+                give(queue, kernel);
+                return;
+            }
+            PickedRowSums sums = *rows;
+            sums.picks.indices = kernel.picks.indices;
+            sums.updates = kernel.updates;
+            sums.y = kernel.y;
+            give(queue, sums);
         },
         adds);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "executor/device/cuda/kernels/language.h"
+#include "executor/device/cuda/kernels/groups.h"
 #include "executor/device/random_numbers.h"
 
 // Element by element: one kernel, made for each function. a and b are the operator's attributes.
@@ -176,6 +176,16 @@ struct UnaryGradient {
     }
 };
 
+/// Whether Binary computes F of 16 bytes at a time.
+template <class F>
+inline constexpr bool kIsInPieces = false;
+template <>
+inline constexpr bool kIsInPieces<function::Add> = true;
+template <>
+inline constexpr bool kIsInPieces<function::Sub> = true;
+template <>
+inline constexpr bool kIsInPieces<function::Mul> = true;
+
 /// y = F(x0, x1), both broadcast.
 template <class F>
 struct Binary {
@@ -183,13 +193,49 @@ struct Binary {
     To y;
     std::int64_t n = 0;
     Loops<2> loops;
+    int wide = 0; ///< all are of one kind, float32 or bfloat16, and their neighbours lie side by side in whole pieces
+    static constexpr int kInFlight = 4; ///< pieces of a thread, if wide
+
+    /// Of threads.
+    [[nodiscard]] PLANLOOM_KERNEL_CODE std::int64_t items() const
+    {
+        const int each = kInFlight * (y.kind == Kind::BF16 ? Pack<std::uint16_t>::kCount : Pack<float>::kCount);
+        return wide != 0 ? (n + each - 1) / each : n;
+    }
     PLANLOOM_KERNEL_CODE void run(Block &block) const
     {
+        if constexpr (kIsInPieces<F>)
+            if (wide != 0) {
+                asElements(y.kind, [&](auto element) { pieces<decltype(element)>(block); });
+                return;
+            }
         block.grid(n, [&](std::int64_t i) {
             std::int64_t at[2];
             loops.at(i, at);
             y.put(i, F::at(x0.at(at[0]), x1.at(at[1])));
         });
+    }
+
+private:
+    struct Both {
+        Words a, b;
+    };
+    template <class E>
+    PLANLOOM_KERNEL_CODE void pieces(Block &block) const
+    {
+        constexpr int kCount = Pack<E>::kCount;
+        gridInFlight<kInFlight, Both>(
+            block, n / kCount,
+            [&](Both &both, std::int64_t i) {
+                std::int64_t at[2];
+                loops.at(i * kCount, at);
+                both = {wordsAt(x0.data, at[0] / kCount), wordsAt(x1.data, at[1] / kCount)};
+            },
+            [&](const Both &both, std::int64_t i) {
+                float values[kCount];
+                unrolled<kCount>([&](int e) { values[e] = F::at(Pack<E>::at(both.a, e), Pack<E>::at(both.b, e)); });
+                putWords(y.data, i, Pack<E>::of(values));
+            });
     }
 };
 
@@ -264,14 +310,52 @@ struct Sum {
     int count = 0;
     To y;
     std::int64_t n = 0;
+    int wide = 0;                       ///< all are of one kind, float32 or bfloat16, and aligned
+    static constexpr int kInFlight = 4; ///< pieces of a thread, if wide
+
     PLANLOOM_KERNEL_CODE void run(Block &block) const
     {
-        block.grid(n, [&](std::int64_t i) {
-            float sum = x[0].at(i);
-            for (int k = 1; k < count; ++k)
-                sum += x[k].at(i);
-            y.put(i, sum);
-        });
+        if (wide != 0) {
+            asElements(y.kind, [&](auto element) { pieces<decltype(element)>(block); });
+            return;
+        }
+        block.grid(n, [&](std::int64_t i) { one(i); });
+    }
+
+private:
+    PLANLOOM_KERNEL_CODE void one(std::int64_t i) const
+    {
+        float sum = x[0].at(i);
+        for (int k = 1; k < count; ++k)
+            sum += x[k].at(i);
+        y.put(i, sum);
+    }
+    template <class E>
+    PLANLOOM_KERNEL_CODE void pieces(Block &block) const
+    {
+        constexpr int kCount = Pack<E>::kCount;
+        struct Loaded {
+            Words first, before;
+        };
+        gridInFlight<kInFlight, Loaded>(
+            block, n / kCount,
+            [&](Loaded &loaded, std::int64_t i) {
+                loaded.first = wordsAt(x[0].data, i);
+                if (y.adds)
+                    loaded.before = wordsAt(y.data, i);
+            },
+            [&](const Loaded &loaded, std::int64_t i) {
+                float sums[kCount];
+                unrolled<kCount>([&](int e) { sums[e] = Pack<E>::at(loaded.first, e); });
+                for (int k = 1; k < count; ++k) {
+                    const Words more = wordsAt(x[k].data, i);
+                    unrolled<kCount>([&](int e) { sums[e] += Pack<E>::at(more, e); });
+                }
+                if (y.adds)
+                    unrolled<kCount>([&](int e) { sums[e] = Pack<E>::at(loaded.before, e) + sums[e]; });
+                putWords(y.data, i, Pack<E>::of(sums));
+            });
+        block.grid(n % kCount, [&](std::int64_t i) { one(n - 1 - i); });
     }
 };
 

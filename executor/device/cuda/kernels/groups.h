@@ -51,6 +51,9 @@ PLANLOOM_KERNEL_CODE std::uint32_t bitsOf(float x)
     return bits;
 #endif
 }
+/// Whether Words can be read and written there.
+inline bool isAligned(const void *address) { return reinterpret_cast<std::uintptr_t>(address) % sizeof(Words) == 0; }
+
 /// Words number @p i from an address that is a multiple of 16.
 PLANLOOM_KERNEL_CODE Words wordsAt(const void *data, std::int64_t i)
 {
@@ -122,7 +125,13 @@ PLANLOOM_KERNEL_CODE void loadSeveral(const From &from, std::int64_t i, float (&
         const Words words = wordsAt(from.data, i / 8);
         unrolled<N>([&](int e) { to[e] = Pack<std::uint16_t>::at(words, e); });
     } else {
+#ifdef __CUDA_ARCH__
+        const uint2 both = static_cast<const uint2 *>(from.data)[i / 4];
+        const Words words{{both.x, both.y, 0, 0}};
+        unrolled<N>([&](int e) { to[e] = Pack<std::uint16_t>::at(words, e); });
+#else
         unrolled<N>([&](int e) { to[e] = widen(static_cast<const std::uint16_t *>(from.data)[i + e]); });
+#endif
     }
 }
 /// The same, to float32 or bfloat16.
@@ -138,6 +147,27 @@ PLANLOOM_KERNEL_CODE void putSeveral(const To &to, std::int64_t i, const float (
                  Pack<std::uint16_t>::of({x[0], x[1], x[2], x[3], x[N - 4], x[N - 3], x[N - 2], x[N - 1]}));
     else
         unrolled<N>([&](int e) { to.put(i + e, x[e]); });
+}
+
+/// f(piece) for pieces [0, @p all), @p InFlight of each of all threads at a time: what load(piece) gives of them,
+/// before the first is used.
+template <int InFlight, class T, class L, class F>
+PLANLOOM_KERNEL_CODE void gridInFlight(Block &block, std::int64_t all, L load, F f)
+{
+    alone(block, [&](int t) {
+        const std::int64_t step = block.count * block.threads;
+        for (std::int64_t i = block.index * block.threads + t; i < all; i += InFlight * step) {
+            T loaded[InFlight];
+            unrolled<InFlight>([&](int k) {
+                if (i + k * step < all)
+                    load(loaded[k], i + k * step);
+            });
+            unrolled<InFlight>([&](int k) {
+                if (i + k * step < all)
+                    f(loaded[k], i + k * step);
+            });
+        }
+    });
 }
 
 // --- Groups ---------------------------------------------------------------------------------------------------------
@@ -207,6 +237,66 @@ inline int groupBitsFor(std::int64_t pieces)
         if (pieces <= std::int64_t{kPieces} << bits)
             return bits;
     return 0;
+}
+
+// --- Warps ----------------------------------------------------------------------------------------------------------
+
+/// A warp that works on its own: its threads meet at the end of each().
+struct Warp {
+    int number = 0;          ///< in its block
+    std::uint32_t order = 0; ///< as Block::order
+
+    /// f(lane) by every thread. What they write is seen by the warp's others afterwards.
+    template <class F>
+    PLANLOOM_KERNEL_CODE void each(F f) const
+    {
+#ifdef __CUDA_ARCH__
+        f(static_cast<int>(threadIdx.x % kWarp));
+        __syncwarp();
+#else
+        for (std::uint32_t i = 0; i < kWarp; ++i)
+            f(static_cast<int>((i * (2 * order + 1) + (order >> 8)) % kWarp));
+#endif
+    }
+    /// The lanes of which f(lane) is true, as bits.
+    template <class F>
+    PLANLOOM_KERNEL_CODE std::uint32_t ballot(F f) const
+    {
+#ifdef __CUDA_ARCH__
+        return __ballot_sync(0xffffffffU, f(static_cast<int>(threadIdx.x % kWarp)) ? 1 : 0);
+#else
+        std::uint32_t bits = 0;
+        for (int lane = 0; lane < kWarp; ++lane)
+            bits |= f(lane) ? 1U << lane : 0U;
+        return bits;
+#endif
+    }
+};
+
+/// A value of each lane that outlives Warp::each().
+template <class T>
+using OfLanes = Held<T, kWarp>;
+
+/// f(warp) by every warp of the block, none of which reads what others write.
+template <class F>
+PLANLOOM_KERNEL_CODE void warps(Block &block, F f)
+{
+#ifdef __CUDA_ARCH__
+    (void)block;
+    f(Warp{static_cast<int>(threadIdx.x >> kWarpBits), 0});
+#else
+    for (int i = 0; i < block.threads; i += kWarp)
+        f(Warp{(block.order % 2 == 0 ? i : block.threads - kWarp - i) / kWarp, block.order});
+#endif
+}
+
+PLANLOOM_KERNEL_CODE int countOf(std::uint32_t bits)
+{
+#ifdef __CUDA_ARCH__
+    return __popc(bits);
+#else
+    return __builtin_popcount(bits);
+#endif
 }
 
 // --- Rows that begin anywhere ---------------------------------------------------------------------------------------

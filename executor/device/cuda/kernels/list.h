@@ -32,7 +32,7 @@
     X(And) X(Or) X(Xor) X(Mod) X(Fmod)
 #define PLANLOOM_KERNELS(X) \
     X(Where) X(MinMaxGradient) X(Drop) X(Sum) X(Fill) X(BiasAct) X(StridedMove) X(MappedMove) X(MappedSum) X(Triangle) \
-    X(Reduce) X(ColumnSums) X(ReduceGradient) X(SpreadMean) X(CumulativeSum) X(FirstOfLine) X(PickedMove) X(PickedUpdate) X(OneHot)  \
+    X(Reduce) X(ColumnSums) X(ReduceGradient) X(SpreadMean) X(CumulativeSum) X(FirstOfLine) X(PickedMove) X(PickedUpdate) X(PickedRowSums) X(OneHot)  \
     X(ShiftIndices) X(RowNorm) X(RowNormGradient) X(KeptNormGradient) X(ColumnNormGradient) X(SoftmaxRows) X(SoftmaxRowsGradient)          \
     X(CrossEntropyRows) X(CrossEntropyMean) X(CrossEntropyGradient) X(ElementLossSums) X(ElementLossMean)              \
     X(ElementLossGradient) X(LossStatistics) X(CombineLossStatistics) X(LossesOfStatistics) X(LossRowShare)            \

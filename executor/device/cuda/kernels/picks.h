@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "executor/device/cuda/kernels/language.h"
+#include "executor/device/cuda/kernels/groups.h"
 
 // What index tensors name: reading it, adding to it, writing it.
 namespace planloom::cuda {
@@ -51,13 +51,20 @@ struct Picks {
     [[nodiscard]] PLANLOOM_KERNEL_CODE std::int64_t at(std::int64_t i) const
     {
         if (form == Form::Rows) {
-            const std::int64_t index = indices.at(i % count);
-            if (sharded != 0 && index == kElsewhere)
-                return kElsewhere;
-            const std::int64_t row = sharded != 0 ? index : fromEnd(index, sizes[0]);
-            return row < 0 || row >= sizes[0] ? -1 : (i / count * sizes[0] + row) * slice;
+            const std::int64_t row = rowAt(i);
+            return row < 0 ? row : row * slice;
         }
         return form == Form::Elements ? element(i) : sliceOf(i);
+    }
+    /// Of Form::Rows: the row of slice @p i among those of all blocks; below 0 as above.
+    [[nodiscard]] PLANLOOM_KERNEL_CODE std::int64_t rowAt(std::int64_t i) const
+    {
+        std::int64_t before = i;
+        const std::int64_t index = indices.at(restOf(before, count));
+        if (sharded != 0 && index == kElsewhere)
+            return kElsewhere;
+        const std::int64_t row = sharded != 0 ? index : fromEnd(index, sizes[0]);
+        return row < 0 || row >= sizes[0] ? -1 : before * sizes[0] + row;
     }
 
 private:
@@ -96,9 +103,22 @@ struct PickedMove {
     void *y = nullptr;
     int elementBytes = 4;
     std::uint64_t missing = 0;
+    int wide = 0; ///< slices and addresses are multiples of 16 bytes, picks are rows
+
+    static constexpr int kInFlight = 4; ///< pieces of a thread, if wide
+    /// Of threads.
+    [[nodiscard]] PLANLOOM_KERNEL_CODE std::int64_t items() const
+    {
+        const std::int64_t all = picks.picks * picks.slice;
+        return wide != 0 ? (all * elementBytes / 16 + kInFlight - 1) / kInFlight : all;
+    }
 
     PLANLOOM_KERNEL_CODE void run(Block &block) const
     {
+        if (wide != 0) {
+            pieces(block);
+            return;
+        }
         block.grid(picks.picks * picks.slice, [&](std::int64_t i) {
             const std::int64_t first = picks.at(i / picks.slice);
             switch (elementBytes) {
@@ -111,6 +131,23 @@ struct PickedMove {
     }
 
 private:
+    PLANLOOM_KERNEL_CODE void pieces(Block &block) const
+    {
+        const std::int64_t width = picks.slice * elementBytes / 16;
+        auto pattern = static_cast<std::uint32_t>(missing);
+        pattern = elementBytes == 2 ? pattern << 16 | pattern : pattern;
+        gridInFlight<kInFlight, Words>(
+            block, picks.picks * width,
+            [&](Words &words, std::int64_t i) {
+                std::int64_t pick = i;
+                const std::int64_t at = restOf(pick, width);
+                const std::int64_t row = picks.rowAt(pick);
+                words = row == kElsewhere ? Words{} : Words{{pattern, pattern, pattern, pattern}};
+                if (row >= 0)
+                    words = wordsAt(x, row * width + at);
+            },
+            [&](const Words &words, std::int64_t i) { putWords(y, i, words); });
+    }
     template <class T>
     PLANLOOM_KERNEL_CODE void move(std::int64_t i, std::int64_t first) const
     {
@@ -214,6 +251,137 @@ private:
             const float value = updates.at(pick * picks.slice + i);
             to = how == How::Set ? value : (how == How::Add ? to + value : to * value);
         }
+    }
+};
+
+/// y += updates in the rows that the picks name, one pick after the other where several meet. A warp owns `share` rows
+/// of 4 kWarp columns of y: it looks through all picks, lists those that are its own, and adds several of them at a
+/// time. The rows of y, and those of the updates, are whole pieces of 4 elements. Block::extra: kExtra floats for each
+/// warp.
+struct PickedRowSums {
+    Picks picks; ///< Form::Rows
+    From updates;
+    float *y = nullptr;
+    std::int64_t rows = 0; ///< of y
+    std::int64_t share = 1;
+
+    static constexpr int kLook = 8;  ///< picks that a lane looks at at a time
+    static constexpr int kBatch = 8; ///< picks that are added at a time
+    static constexpr int kWidth = 4; ///< elements of a lane
+    static constexpr std::int64_t kListed = kBatch + kLook * kWarp;
+    static constexpr std::int64_t kExtra = 2 * kListed;
+
+    [[nodiscard]] PLANLOOM_KERNEL_CODE std::int64_t across() const
+    {
+        return (picks.slice + kWidth * kWarp - 1) >> (kWarpBits + 2);
+    }
+    /// Of warps.
+    [[nodiscard]] PLANLOOM_KERNEL_CODE std::int64_t items() const { return (rows + share - 1) / share * across(); }
+
+    PLANLOOM_KERNEL_CODE void run(Block &block) const
+    {
+        const std::int64_t all = items();
+        const std::int64_t together = block.threads >> kWarpBits;
+        warps(block, [&](const Warp &warp) {
+            auto *list = reinterpret_cast<std::int32_t *>(block.extra) + warp.number * kExtra;
+            for (std::int64_t item = block.index * together + warp.number; item < all; item += block.count * together) {
+                std::int64_t range = item;
+                const std::int64_t column = restOf(range, across()) * (kWidth * kWarp);
+                ofRows(warp, range * share, column, list, list + kListed);
+            }
+        });
+    }
+
+private:
+    PLANLOOM_KERNEL_CODE void ofRows(const Warp &warp, std::int64_t first, std::int64_t column, std::int32_t *numbers,
+                                     std::int32_t *places) const
+    {
+        int listed = 0;
+        for (std::int64_t base = 0; base < picks.picks; base += kLook * kWarp) {
+            OfLanes<std::int32_t[kLook]> found;
+            warp.each([&](int lane) {
+                unrolled<kLook>([&](int k) { found(lane)[k] = placeIn(first, base + k * kWarp + lane); });
+            });
+            unrolled<kLook>([&](int k) {
+                const std::uint32_t own = warp.ballot([&](int lane) { return found(lane)[k] >= 0; });
+                if (own == 0)
+                    return;
+                warp.each([&](int lane) {
+                    if (found(lane)[k] < 0)
+                        return;
+                    const int at = listed + countOf(own & ((1U << lane) - 1));
+                    numbers[at] = static_cast<std::int32_t>(base) + k * kWarp + lane;
+                    places[at] = found(lane)[k];
+                });
+                listed += countOf(own);
+            });
+            if (listed < kBatch)
+                continue;
+            const int whole = listed / kBatch * kBatch;
+            for (int from = 0; from < whole; from += kBatch)
+                add(warp, first, column, numbers + from, places + from, kBatch);
+            listed -= whole;
+            OfLanes<Two<int>> moved;
+            warp.each([&](int lane) {
+                if (lane < listed)
+                    moved(lane) = {numbers[whole + lane], places[whole + lane]};
+            });
+            warp.each([&](int lane) {
+                if (lane >= listed)
+                    return;
+                numbers[lane] = moved(lane).a;
+                places[lane] = moved(lane).b;
+            });
+        }
+        if (listed > 0)
+            add(warp, first, column, numbers, places, listed);
+    }
+    /// The row of pick @p i among those from @p first on; -1: not there.
+    [[nodiscard]] PLANLOOM_KERNEL_CODE std::int32_t placeIn(std::int64_t first, std::int64_t i) const
+    {
+        if (i >= picks.picks)
+            return -1;
+        const std::int64_t row = picks.rowAt(i);
+        return row >= first && row - first < share ? static_cast<std::int32_t>(row - first) : -1;
+    }
+    /// The first @p count of a list.
+    PLANLOOM_KERNEL_CODE void add(const Warp &warp, std::int64_t first, std::int64_t begin, const std::int32_t *numbers,
+                                  const std::int32_t *places, int count) const
+    {
+        warp.each([&](int lane) {
+            const std::int64_t column = begin + lane * kWidth;
+            if (column >= picks.slice)
+                return;
+            const From from{y, Kind::F32};
+            const To to{y, Kind::F32, false};
+            float loaded[kBatch][kWidth] = {}, before[kBatch][kWidth] = {};
+            std::int32_t own[kBatch];
+            unrolled<kBatch>([&](int k) {
+                own[k] = k < count ? places[k] : -1;
+                if (k < count) {
+                    loadSeveral(updates, numbers[k] * picks.slice + column, loaded[k]);
+                    loadSeveral(from, (first + own[k]) * picks.slice + column, before[k]);
+                }
+            });
+            float sums[kWidth] = {};
+            std::int32_t place = -1;
+            unrolled<kBatch>([&](int k) {
+                if (k >= count)
+                    return;
+                if (own[k] != place) {
+                    if (place >= 0)
+                        putSeveral(to, (first + place) * picks.slice + column, sums);
+                    place = own[k];
+                    unrolled<kWidth>([&](int e) { sums[e] = before[k][e]; });
+                    bool seen = false;
+                    unrolled<kBatch>([&](int earlier) { seen = seen || (earlier < k && own[earlier] == place); });
+                    if (seen) // and written since
+                        loadSeveral(from, (first + place) * picks.slice + column, sums);
+                }
+                unrolled<kWidth>([&](int e) { sums[e] += loaded[k][e]; });
+            });
+            putSeveral(to, (first + place) * picks.slice + column, sums);
+        });
     }
 };
 

@@ -120,6 +120,7 @@ struct ColumnSums {
     float divisor = 1;
     int bits = 0;
     int wide = 0; ///< x is float32 or bfloat16, sizes and addresses of all are multiples of 16 bytes
+    int pairs = 0; ///< x is bfloat16, its rows are multiples of 4 bytes
 
     static constexpr unsigned int kThreads = 256;
     static constexpr std::int64_t kExtra = kThreads * Pack<std::uint16_t>::kCount;
@@ -127,7 +128,7 @@ struct ColumnSums {
     [[nodiscard]] PLANLOOM_KERNEL_CODE int columnsAtOnce() const
     {
         if (wide == 0)
-            return 1;
+            return pairs != 0 ? 2 : 1;
         return x.kind == Kind::BF16 ? Pack<std::uint16_t>::kCount : Pack<float>::kCount;
     }
     /// Columns of a block.
@@ -141,6 +142,8 @@ struct ColumnSums {
     {
         if (wide != 0)
             asElements(x.kind, [&](auto element) { all<Packed<decltype(element)>>(block); });
+        else if (pairs != 0)
+            all<Pair>(block);
         else
             all<Single>(block);
     }
@@ -162,6 +165,23 @@ private:
         PLANLOOM_KERNEL_CODE static void put(const To &y, std::int64_t i, const float (&x)[kCount])
         {
             putSeveral(y, i, x);
+        }
+    };
+    struct Pair {
+        static constexpr int kCount = 2;
+        std::uint32_t both;
+        PLANLOOM_KERNEL_CODE void load(const From &x, std::int64_t i)
+        {
+            both = static_cast<const std::uint32_t *>(x.data)[i / 2];
+        }
+        [[nodiscard]] PLANLOOM_KERNEL_CODE float at(int e) const
+        {
+            return floatOf(e == 0 ? both << 16 : both & 0xffff0000U);
+        }
+        PLANLOOM_KERNEL_CODE static void put(const To &y, std::int64_t i, const float (&x)[kCount])
+        {
+            y.put(i, x[0]);
+            y.put(i + 1, x[1]);
         }
     };
     struct Single {
