@@ -9,12 +9,13 @@ namespace planloom::cuda {
 
 namespace {
 
-constexpr std::int64_t kNormBlocks = 256;
+constexpr std::int64_t kNormBlocks = 1024; // all that a GPU runs at a time
 
 std::vector<ParameterRange> listOf(std::span<const device::UpdateRange> ranges)
 {
     std::vector<ParameterRange> list;
     std::int64_t first = 0;
+    std::int64_t quads = 0;
     for (const device::UpdateRange &range : ranges) {
         if (range.count == 0)
             continue;
@@ -25,10 +26,12 @@ std::vector<ParameterRange> listOf(std::span<const device::UpdateRange> ranges)
         made.copy = range.copy;
         made.count = range.count;
         made.first = first;
+        made.firstQuad = quads;
         made.rateFactor = range.rateFactor;
         made.decay = range.decay;
         made.tensor = range.tensor;
         first += range.count;
+        quads += ParameterRanges::quadsIn(range.count);
         list.push_back(made);
     }
     return list;
@@ -48,7 +51,8 @@ Result<std::unique_ptr<device::Updates>> ParameterUpdates::make(CudaDevice &devi
     made->m_list = std::move(**onDevice);
     made->m_sums = std::move(*sums);
     made->m_ranges = {reinterpret_cast<const ParameterRange *>(made->m_list.data()),
-                      static_cast<std::int64_t>(list.size()), list.empty() ? 0 : list.back().first + list.back().count};
+                      static_cast<std::int64_t>(list.size()), list.empty() ? 0 : list.back().first + list.back().count,
+                      list.empty() ? 0 : list.back().firstQuad + ParameterRanges::quadsIn(list.back().count)};
     if (formula.rule != "adamw" && formula.rule != "sgd") {
         auto rule = FormulaUpdate::make(device, formula, ranges, made->m_ranges);
         if (!rule)
@@ -92,7 +96,7 @@ void ParameterUpdates::adamW(CudaQueue &queue, const device::UpdateStep &how)
     kernel.scale = static_cast<float>(how.gradientScale);
     kernel.rootScale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(beta2, step)));
     kernel.inverseCorrection1 = 1.0 / (1.0 - std::pow(beta1, step));
-    queue.items(kernel, m_ranges.elements);
+    queue.items(kernel, (m_ranges.quads + ParameterRanges::kEach - 1) / ParameterRanges::kEach);
 }
 
 void ParameterUpdates::squaredNorm(CudaQueue &queue, double *host)
