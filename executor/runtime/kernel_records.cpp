@@ -2,6 +2,7 @@
 #include "executor/runtime/kernel_records.h"
 
 #include "engine/base/log.h"
+#include "executor/runtime/clock.h"
 
 #include <array>
 #include <condition_variable>
@@ -14,32 +15,37 @@ namespace planloom::runtime {
 namespace {
 
 constexpr std::chrono::milliseconds kFetchEvery{50};
+constexpr std::chrono::milliseconds kReadEvery{200}; ///< a reading of power is an average over 25 to 100 ms
 constexpr std::size_t kKernelRing = 1 << 17; ///< more than a fetch brings: as many as wait in the library
 constexpr std::size_t kTakenAtOnce = 512;
 
 } // namespace
 
 std::unique_ptr<KernelRecords> KernelRecords::open(const PlanloomActivityTable &table, const program::Program &program,
-                                                   RankId rank, double seconds, Recording &recording)
+                                                   RankId rank, int device, double seconds, Recording &recording)
 {
     PlanloomError why{};
     PlanloomActivity *activity = table.open(&why);
     if (activity != nullptr)
-        return std::unique_ptr<KernelRecords>(new KernelRecords(table, *activity, program, rank, seconds, recording));
+        return std::unique_ptr<KernelRecords>(
+            new KernelRecords(table, *activity, program, rank, device, seconds, recording));
     log(seconds > 0 ? LogLevel::Warning : LogLevel::Info, fmt::format("rank {}: {}", rank.value, why.text));
     return nullptr;
 }
 
 KernelRecords::KernelRecords(const PlanloomActivityTable &table, PlanloomActivity &activity,
-                             const program::Program &program, RankId rank, double seconds, Recording &recording)
+                             const program::Program &program, RankId rank, int device, double seconds,
+                             Recording &recording)
     : m_table(table),
       m_activity(activity),
       m_rows(program),
       m_marks(table, activity, m_rows),
       m_rank(rank),
+      m_device(device),
       m_seconds(seconds),
       m_recording(recording),
-      m_stepsUnderWay(program.openSteps + 1)
+      m_stepsUnderWay(program.openSteps + 1),
+      m_readings(m_rows, rank, recording)
 {
     m_recording.addKernels(kKernelRing);
 }
@@ -110,6 +116,7 @@ void KernelRecords::loop(const std::stop_token &ended)
 {
     std::mutex mutex;
     std::condition_variable_any wake;
+    readDevice();
     while (!ended.stop_requested()) {
         {
             std::unique_lock lock(mutex);
@@ -122,7 +129,19 @@ void KernelRecords::loop(const std::stop_token &ended)
         if (m_open && (std::chrono::steady_clock::now() >= m_closesAt || recorded() - m_before >= kMost))
             closeWindow();
         fetch(false);
+        readDevice();
     }
+}
+
+void KernelRecords::readDevice()
+{
+    const auto at = std::chrono::steady_clock::now();
+    if (at - m_readAt < kReadEvery)
+        return;
+    m_readAt = at;
+    PlanloomReadings readings{-1, -1, -1, -1};
+    m_table.readings(&m_activity, m_device, &readings);
+    m_readings.read(readings, monotonicNanoseconds() - m_origin);
 }
 
 void KernelRecords::end()
@@ -133,6 +152,7 @@ void KernelRecords::end()
     m_thread.join();
     m_table.stop(&m_activity);
     fetch(true);
+    m_readings.end(monotonicNanoseconds() - m_origin);
     log(LogLevel::Info, report(counts()));
 }
 

@@ -3,6 +3,7 @@
 
 #include "executor/device/plugin/activity_abi.h"
 #include "executor/runtime/kernel_marks.h"
+#include "executor/runtime/reading_records.h"
 #include "executor/runtime/recording.h"
 
 #include <chrono>
@@ -18,7 +19,7 @@ namespace planloom::runtime {
 /// command for windows of time. A window begins with the run, or when Recording is asked for one. A thread fetches
 /// records every 50 ms. It ends a window early after kMost records, those that were lost included: CUPTI's memory on
 /// the device is limited, and comes back when nothing is recorded: after a window until the steps that it saw have
-/// ended.
+/// ended. Every 200 ms it reads the device's clocks, power and temperature.
 ///
 /// Thread contract: one thread, which is also the one that gives the commands.
 class KernelRecords {
@@ -27,8 +28,9 @@ public:
 
     /// Before the device is opened. nullptr, with one line in the log that says why, where there will be no records; it
     /// is a warning if @p seconds is not 0, the length of a window that begins with the run.
+    /// @p device: the rank's, by its number in the device table.
     static std::unique_ptr<KernelRecords> open(const PlanloomActivityTable &table, const program::Program &program,
-                                               RankId rank, double seconds, Recording &recording);
+                                               RankId rank, int device, double seconds, Recording &recording);
     ~KernelRecords();
     KernelRecords(const KernelRecords &) = delete;
     KernelRecords &operator=(const KernelRecords &) = delete;
@@ -42,7 +44,7 @@ public:
 
 private:
     KernelRecords(const PlanloomActivityTable &table, PlanloomActivity &activity, const program::Program &program,
-                  RankId rank, double seconds, Recording &recording);
+                  RankId rank, int device, double seconds, Recording &recording);
     void loop(const std::stop_token &ended);
     bool record(std::int32_t what);
     void openWindow(double seconds);
@@ -50,6 +52,7 @@ private:
     void goOnWithGraphs();
     [[nodiscard]] std::int64_t recorded() const;
     void fetch(bool last);
+    void readDevice();
     [[nodiscard]] trace::Record toTrace(const PlanloomActivityRecord &record) const;
     [[nodiscard]] std::string report(const PlanloomActivityCounts &counts) const;
 
@@ -58,6 +61,7 @@ private:
     program::KernelRows m_rows;
     KernelMarks m_marks;
     RankId m_rank;
+    int m_device;
     double m_seconds; ///< of the window at the beginning; 0: none
     Recording &m_recording;
     std::int64_t m_origin = 0;
@@ -67,6 +71,8 @@ private:
     std::int64_t m_before = 0;                        ///< recorded() when it began
     std::int32_t m_stepsUnderWay;                     ///< steps that may be under way at the same time
     std::optional<std::int32_t> m_endsAtStep;         ///< of a window that is over: what it saw has ended by then
+    ReadingRecords m_readings;
+    std::chrono::steady_clock::time_point m_readAt{}; ///< them
     std::int64_t m_lost = 0;                          ///< that Recording has been told of
     std::jthread m_thread;                            ///< last: it uses all of the above
 };

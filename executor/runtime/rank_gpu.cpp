@@ -28,7 +28,7 @@ std::size_t gpusBefore(const program::Program &program, const cluster::Cluster &
     return before;
 }
 
-std::unique_ptr<KernelRecords> recordsOf(const program::Program &program, RankId rank, double seconds,
+std::unique_ptr<KernelRecords> recordsOf(const program::Program &program, RankId rank, int device, double seconds,
                                          Recording &recording)
 {
     const char *chosen = std::getenv("PLANLOOM_CUPTI");
@@ -37,7 +37,7 @@ std::unique_ptr<KernelRecords> recordsOf(const program::Program &program, RankId
         return nullptr;
     const auto table = device::activityOf(**device::cudaLibrary());
     if (table)
-        return KernelRecords::open(**table, program, rank, seconds, recording);
+        return KernelRecords::open(**table, program, rank, device, seconds, recording);
     log(seconds > 0 ? LogLevel::Warning : LogLevel::Info, table.error().text());
     return nullptr;
 }
@@ -105,9 +105,9 @@ Status RankGpu::openDevice(const program::Program &program, const cluster::Clust
             log(LogLevel::Warning, "no kernels are recorded: " + gpus.error().text());
         return {};
     }
-    const std::size_t index = gpusBefore(program, cluster, own) % gpus->size();
-    m_kernels = recordsOf(program, RankId(m_given.rank()), kernelSeconds, recording);
-    auto device = device::openCudaDevice(static_cast<int>(index));
+    const auto index = static_cast<int>(gpusBefore(program, cluster, own) % gpus->size());
+    m_kernels = recordsOf(program, RankId(m_given.rank()), index, kernelSeconds, recording);
+    auto device = device::openCudaDevice(index);
     if (!device)
         return device.error();
     m_device = std::move(*device);

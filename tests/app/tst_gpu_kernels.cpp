@@ -25,16 +25,22 @@ namespace {
 /// Where a task ran: rank, step, id.
 using Run = std::tuple<std::int32_t, std::int32_t, std::string>;
 
-bool isDetail(const trace::Trace &trace, const trace::Record &record)
+bool isOfDevice(const trace::Trace &trace, const trace::Record &record)
 {
     return trace.lane(record.lane).work == trace::Work::Device;
+}
+
+/// A kernel, a copy or a graph, no reading of the device.
+bool isDetail(const trace::Trace &trace, const trace::Record &record)
+{
+    return isOfDevice(trace, record) && trace.lane(record.lane).capacity > 1;
 }
 
 std::map<Run, trace::Record> tasksOf(const trace::Trace &trace)
 {
     std::map<Run, trace::Record> tasks;
     for (const trace::Record &record : trace.records)
-        if (!isDetail(trace, record))
+        if (!isOfDevice(trace, record))
             tasks[{record.rank, record.step, trace.task(record.task)->id}] = record;
     return tasks;
 }
@@ -127,6 +133,13 @@ void TestGpuKernels::kernelsLieWithinTheirTasks()
         lanes.insert(trace->lane(record.lane).name);
     }
     QCOMPARE(lanes, (std::set<std::string>{"kernels", "copies"}));
+    std::map<std::string, std::set<std::string>> levels;
+    for (const trace::Record &record : trace->records)
+        if (isOfDevice(*trace, record) && !isDetail(*trace, record))
+            levels[trace->lane(record.lane).name].insert(trace->task(record.task)->id);
+    QCOMPARE(levels.size(), std::size_t{4});
+    QCOMPARE(levels["SM clock"], std::set<std::string>{"SM clock/1980 MHz"});
+    QVERIFY(!levels["power"].empty());
     std::size_t passes = 0;
     for (const auto &[where, record] : tasks) {
         const trace::Kind kind = trace->task(record.task)->kind;
@@ -205,7 +218,7 @@ void TestGpuKernels::aWindowOpensInARunUnderWay()
     events.onTraceTables = [&](const trace::Tables &heard) { tables = heard; };
     events.onRecords = [&](const std::vector<trace::Record> &records, std::int64_t) {
         for (const trace::Record &record : records) {
-            if (tables.lane(record.lane).work != trace::Work::Device)
+            if (tables.lane(record.lane).work != trace::Work::Device || tables.lane(record.lane).capacity == 1)
                 continue;
             const std::string &id = tables.task(record.task)->id;
             const bool graph = id.ends_with("/graph");

@@ -47,6 +47,7 @@ struct Library {
     std::set<cuda::DriverCall> watched;
     std::size_t dropped = 0;
     int written = 0;
+    std::atomic<int> readings{0};
     bool subscribed = false;
     std::atomic<bool> any{false}; ///< kinds are enabled
     std::atomic<bool> nodesWatched{false};
@@ -235,6 +236,10 @@ cuda::ActivityApi emulatedApi()
     };
     api.enable = enable;
     api.disable = disable;
+    api.readings = [](std::int32_t device) -> PlanloomReadings {
+        const int power = 340 + 10 * (library().readings++ % 3);
+        return device == 0 ? PlanloomReadings{1980, 2619, power, 45} : PlanloomReadings{-1, -1, -1, -1};
+    };
     api.flushAll = flushAll;
     api.nextRecord = nextRecord;
     api.dropped = takeDropped;

@@ -13,8 +13,9 @@ namespace planloom::test {
 
 /// Calls that are watched are told of on their thread; records come in buffers, which come back when they are
 /// full or flushed. A clock that is registered a second time spoils the records behind it. A graph that was
-/// instantiated while graphs are not recorded as a whole crashes the process when it is started while they are. One per
-/// process, like the emulated GPU. Thread contract: any thread; settings while nothing is recorded.
+/// instantiated while graphs are not recorded as a whole crashes the process when it is started while they are. The
+/// power that device 0 takes varies. One per process, like the emulated GPU. Thread contract: any thread; settings
+/// while nothing is recorded.
 class EmulatedActivity {
 public:
     /// What goes wrong.

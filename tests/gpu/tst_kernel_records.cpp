@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/compile/compile.h"
+#include "engine/trace/gauges.h"
 #include "executor/runtime/kernel_records.h"
 #include "executor/runtime/tiny_training.h"
 
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <functional>
 #include <mutex>
+#include <tuple>
 
 using namespace planloom;
 using namespace planloom::test;
@@ -74,6 +76,7 @@ PlanloomActivityTable endlessTable()
         counts->dropped = 3;
         counts->untimed = g_library.lost;
     };
+    t.readings = [](PlanloomActivity *, int32_t, PlanloomReadings *readings) { *readings = {-1, -1, -1, -1}; };
     return t;
 }
 
@@ -118,6 +121,7 @@ private slots:
     void refusedWindowsLeaveGraphs();
     void ringsAreKept();
     void librariesMayRefuse();
+    void readingsAreSpansOfALevel();
 };
 
 void TestKernelRecords::init()
@@ -137,7 +141,7 @@ void TestKernelRecords::rowsNameTasksAndOperators()
     const program::KernelRows rows(program);
     QCOMPARE(tables.lane(rows.kernels()).name, std::string("kernels"));
     QCOMPARE(tables.lane(rows.copies()).name, std::string("copies"));
-    QCOMPARE(tables.lanes.size(), lanes + 2);
+    QCOMPARE(tables.lanes.size(), lanes + 2 + program::kReadings.size());
     for (std::size_t i = 0; i < program.tasks.size(); ++i) {
         const program::Task &task = program.tasks[i];
         const trace::TaskInfo &other = *tables.task(rows.first(TaskId(static_cast<std::int32_t>(i))));
@@ -156,6 +160,24 @@ void TestKernelRecords::rowsNameTasksAndOperators()
         QCOMPARE(tables.task(rows.graph(first))->id, program::idOf(program.tasks[i]) + "/graph");
     }
     QCOMPARE(rows.rows(), tables.tasks.size());
+    const auto level = [&](program::Reading reading, int value) { return tables.task(rows.level(reading, value))->id; };
+    QCOMPARE(level(program::Reading::SmClock, 1980), std::string("SM clock/1980 MHz"));
+    QCOMPARE(level(program::Reading::SmClock, 1987), std::string("SM clock/1980 MHz"));
+    QCOMPARE(level(program::Reading::MemoryClock, 3201), std::string("memory clock/3200 MHz"));
+    QCOMPARE(level(program::Reading::Power, 696), std::string("power/700 W"));
+    QCOMPARE(level(program::Reading::Power, 0), std::string("power/0 W"));
+    QCOMPARE(level(program::Reading::Temperature, 500), std::string("temperature/120 °C"));
+    const std::vector<trace::Gauge> gauges = trace::gaugesOf(tables);
+    QCOMPARE(gauges.size(), program::kReadings.size());
+    for (std::size_t i = 0; i < gauges.size(); ++i) {
+        const auto reading = static_cast<program::Reading>(i);
+        const int full = program::kReadings[i].full;
+        QCOMPARE(gauges[i].lane, rows.lane(reading));
+        QCOMPARE(gauges[i].levels, program::kReadings[i].levels());
+        QCOMPARE(gauges[i].share(rows.level(reading, 0)), 0.0);
+        QCOMPARE(gauges[i].share(rows.level(reading, full / 2)), 0.5);
+        QCOMPARE(gauges[i].share(rows.level(reading, full)), 1.0);
+    }
 }
 
 void TestKernelRecords::windowsEndAfterTheirRecords()
@@ -165,7 +187,7 @@ void TestKernelRecords::windowsEndAfterTheirRecords()
     const PlanloomActivityTable table = endlessTable();
     runtime::Recording recording(16);
     {
-        const auto records = KernelRecords::open(table, program, RankId(3), 3600, recording);
+        const auto records = KernelRecords::open(table, program, RankId(3), 0, 3600, recording);
         QVERIFY(records);
         KernelMarks &marks = records->marks();
         {
@@ -213,7 +235,7 @@ void TestKernelRecords::whatIsLostCounts()
     const PlanloomActivityTable table = endlessTable();
     runtime::Recording recording(16);
     g_library.loses = true;
-    const auto records = KernelRecords::open(table, program, RankId(0), 3600, recording);
+    const auto records = KernelRecords::open(table, program, RankId(0), 0, 3600, recording);
     QVERIFY(records);
     records->begin(0);
     std::unique_lock lock(g_library.mutex);
@@ -234,7 +256,7 @@ void TestKernelRecords::refusedWindowsLeaveGraphs()
     const PlanloomActivityTable table = endlessTable();
     runtime::Recording recording(16);
     g_library.refuses = true;
-    const auto records = KernelRecords::open(table, program, RankId(0), 3600, recording);
+    const auto records = KernelRecords::open(table, program, RankId(0), 0, 3600, recording);
     QVERIFY(records);
     records->begin(0);
     QCOMPARE(g_library.graphs, 1);
@@ -254,7 +276,7 @@ void TestKernelRecords::ringsAreKept()
     runtime::Recording recording(16);
     const trace::Ring *ring = nullptr;
     for (int session = 1; session <= 2; ++session) {
-        const auto records = KernelRecords::open(table, program, RankId(0), 0, recording);
+        const auto records = KernelRecords::open(table, program, RankId(0), 0, 0, recording);
         QVERIFY(records && recording.kernels() != nullptr);
         QVERIFY(ring == nullptr || ring == recording.kernels());
         ring = recording.kernels();
@@ -276,9 +298,41 @@ void TestKernelRecords::librariesMayRefuse()
     };
     const program::Program program = tinyProgram();
     runtime::Recording recording(16);
-    QVERIFY(!KernelRecords::open(table, program, RankId(0), 1, recording));
+    QVERIFY(!KernelRecords::open(table, program, RankId(0), 0, 1, recording));
     QVERIFY(recording.kernels() == nullptr);
     QCOMPARE(recording.dropped(), std::int64_t{0});
+}
+
+void TestKernelRecords::readingsAreSpansOfALevel()
+{
+    const program::Program program = tinyProgram();
+    const program::KernelRows rows(program);
+    runtime::Recording recording(16);
+    recording.addKernels(64);
+    runtime::ReadingRecords readings(rows, RankId(2), recording);
+    constexpr std::int64_t kSecond = runtime::ReadingRecords::kLongest;
+    readings.read({1980, -1, 344, 40}, 100);
+    readings.read({1981, -1, 340, 40}, 200); // the same levels
+    readings.read({1980, -1, 350, 40}, 300);
+    readings.read({-1, -1, 350, 40}, 400);
+    readings.read({1980, -1, 350, 40}, 100 + kSecond); // a second behind the first
+    readings.end(200 + kSecond);
+    std::vector<trace::Record> seen;
+    recording.kernels()->drain(seen, 64);
+    using program::Reading;
+    const auto record = [&](Reading reading, int value, std::int64_t start, std::int64_t end) {
+        return trace::Record{start, end - start, rows.level(reading, value), -1, 2, rows.lane(reading)};
+    };
+    const std::vector<trace::Record> expected{record(Reading::Power, 340, 100, 300),
+                                              record(Reading::SmClock, 1980, 100, 400),
+                                              record(Reading::Temperature, 40, 100, 100 + kSecond),
+                                              record(Reading::SmClock, 1980, 100 + kSecond, 200 + kSecond),
+                                              record(Reading::Power, 350, 300, 200 + kSecond),
+                                              record(Reading::Temperature, 40, 100 + kSecond, 200 + kSecond)};
+    const auto fields = [](const trace::Record &r) {
+        return std::tuple(r.start, r.duration, r.task, r.step, r.rank, r.lane);
+    };
+    QVERIFY(std::ranges::equal(seen, expected, {}, fields, fields));
 }
 
 QTEST_GUILESS_MAIN(TestKernelRecords)

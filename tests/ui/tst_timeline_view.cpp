@@ -52,6 +52,7 @@ private Q_SLOTS:
     void anOpenedTraceIsComparedByALaterStep();
     void tableShowsTheSame();
     void mergedSlicesLookDifferent();
+    void levelsAreAsHighAsTheirShare();
     void everyThemePaints();
 
 private:
@@ -644,6 +645,43 @@ void TestTimelineView::mergedSlicesLookDifferent()
     const QRect single = small.viewport().boxOf(*model.sliceAt(0, 999'500'000, 0));
     const auto column = [&](const QRect &box) { return picture.copy(QRect(box.left(), box.top(), 1, box.height())); };
     QVERIFY(column(merged) != column(single));
+}
+
+void TestTimelineView::levelsAreAsHighAsTheirShare()
+{
+    auto simulation = std::make_shared<simulate::Simulation>();
+    trace::Trace &trace = simulation->trace;
+    trace.lanes = {{"compute", trace::Work::Compute, 1}, {"power", trace::Work::Device, 1}};
+    trace.kinds = trace::standardKinds();
+    trace.ranks = {{"d0"}};
+    trace.tasks = {{"s0.F.m0", trace::Kind::Forward, 0, 0}};
+    for (int level = 0; level <= 10; ++level)
+        trace.tasks.push_back({"power/" + std::to_string(100 * level) + " W", trace::Kind::Other});
+    trace.records = {{0, 900'000, 0, 0, 0, 0},
+                     {0, 300'000, 6, 0, 0, 1},
+                     {300'000, 300'000, 11, 0, 0, 1},
+                     {600'000, 300'000, 1, 0, 0, 1}};
+    TimelineModel model;
+    model.setPredicted(simulation);
+    QVERIFY(model.gauge(model.rows()[0]) == nullptr && model.gauge(model.rows()[1]) != nullptr);
+    TimelineCanvas small(&model);
+    small.resize(800, 120);
+    small.modelChanged(false);
+    const QImage picture = small.grab().toImage();
+    const QColor bar = theme().ofSeries(1);
+    const auto heightAt = [&](double time) { // of the bar, and of the row
+        const QRect box = small.viewport().boxOf(*model.sliceAt(1, time, 0));
+        int height = 0;
+        for (int y = box.top(); y <= box.bottom(); ++y) // beside the text
+            height += picture.pixelColor(box.left() + 3, y) == bar ? 1 : 0;
+        return std::pair(height, box.height());
+    };
+    const auto [half, row] = heightAt(100'000);
+    QVERIFY2(half >= row / 2 && half <= row / 2 + 1, qPrintable(QString("%1 of %2").arg(half).arg(row)));
+    QCOMPARE(heightAt(400'000), std::pair(row, row));
+    QCOMPARE(heightAt(700'000), std::pair(1, row));
+    const QString text = sliceText(model, *model.sliceAt(1, 100'000, 0));
+    QVERIFY2(text.startsWith(QStringLiteral("power/500 W\n")), qPrintable(text));
 }
 
 void TestTimelineView::everyThemePaints()

@@ -12,7 +12,9 @@ QString sliceText(const TimelineModel &model, const TimelineModel::Slice &slice)
 {
     const trace::Record record = model.record(slice);
     const trace::TaskInfo &task = model.task(slice);
-    QStringList lines{QObject::tr("%1 — %2").arg(qt(task.id), qt(model.kind(slice).name))};
+    const auto row = model.rowOf(slice);
+    const bool isLevel = row && model.gauge(model.rows()[*row]) != nullptr;
+    QStringList lines{isLevel ? qt(task.id) : QObject::tr("%1 — %2").arg(qt(task.id), qt(model.kind(slice).name))};
     QString where = qt(model.device(slice));
     if (task.stage >= 0)
         where += QObject::tr(", stage %1").arg(task.stage);
@@ -22,7 +24,7 @@ QString sliceText(const TimelineModel &model, const TimelineModel::Slice &slice)
     lines << QObject::tr("%1: %2 from %3")
                  .arg(QObject::tr(model.clockName(slice.measured)), nanosecondsText(record.duration),
                       nanosecondsText(record.start));
-    if (slice.measured)
+    if (slice.measured && record.step >= 0)
         lines.last() += QObject::tr(" (step %1)").arg(record.step);
     if (const std::int64_t waiting = model.waiting(slice); waiting > 0)
         lines << QObject::tr("of that %1 waiting for others, %2 working")

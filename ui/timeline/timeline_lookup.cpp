@@ -207,7 +207,7 @@ TimelineModel::Totals TimelineModel::totals(trace::Window window, bool measured,
     Totals totals;
     for (std::size_t r = rows.first; r < rows.second; ++r) {
         const Row &row = this->rows()[r];
-        if (row.measured != measured)
+        if (row.measured != measured || gauge(row) != nullptr)
             continue;
         const auto [first, last] = slices(row).within(window);
         if (first == last)

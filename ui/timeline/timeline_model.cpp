@@ -161,6 +161,15 @@ void TimelineModel::layOut()
     m_layout.layOut(*m_predicted, *m_measured, m_communication);
     for (const bool measured : {false, true})
         m_snapshots[measured ? 1 : 0] = snapshots(tables(measured));
+    for (const bool measured : {false, true})
+        m_gauges[measured ? 1 : 0] = trace::gaugesOf(tables(measured));
+}
+
+const trace::Gauge *TimelineModel::gauge(const Row &row) const
+{
+    const auto &gauges = m_gauges[row.measured ? 1 : 0];
+    const auto found = std::ranges::find(gauges, row.lane, &trace::Gauge::lane);
+    return found != gauges.end() ? &*found : nullptr;
 }
 
 std::vector<int> TimelineModel::stages(const Group &group) const

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/simulate/simulate.h"
+#include "engine/trace/gauges.h"
 #include "engine/trace/index.h"
 #include "engine/trace/rounds.h"
 #include "engine/trace/trace.h"
@@ -75,6 +76,8 @@ public:
 
     [[nodiscard]] const trace::Row &slices(const Row &row) const { return lod(row.measured).rows()[row.lod]; }
     [[nodiscard]] const trace::TaskInfo &task(bool measured, std::int32_t index) const;
+    /// Of a row that shows a value over time; nullptr: it shows tasks.
+    [[nodiscard]] const trace::Gauge *gauge(const Row &row) const;
     [[nodiscard]] const trace::Tables &tables(bool measured) const { return index(measured).tables(); }
     /// Those that tasks have, of both clocks, each name once; the standard ones before there is a trace.
     [[nodiscard]] std::vector<trace::KindInfo> kinds() const;
@@ -135,7 +138,8 @@ public:
     [[nodiscard]] std::optional<Slice> find(std::string_view taskId, std::string_view device) const;
     /// All slices whose task id contains @p text, in time order, at most @p limit.
     [[nodiscard]] std::vector<Slice> search(std::string_view text, std::size_t limit = 100'000) const;
-    /// Slices that overlap @p window (as shown), of those of @p rows (indexes into rows()) that are of one clock.
+    /// Slices that overlap @p window (as shown), of those of @p rows (indexes into rows()) that are of one clock and
+    /// show tasks.
     [[nodiscard]] Totals totals(trace::Window window, bool measured, Range rows) const;
     [[nodiscard]] Totals totals(trace::Window window, bool measured) const
     {
@@ -164,6 +168,7 @@ private:
     bool m_communication = true;
     TimelineRows m_layout;
     std::vector<std::int32_t> m_snapshots[2]; ///< per clock: tasks of that kind
+    std::vector<trace::Gauge> m_gauges[2];    ///< per clock
 };
 
 } // namespace planloom::ui

@@ -110,6 +110,8 @@ void TimelinePainter::paintBar(QPainter &painter, const TimelineScene &scene, co
     const auto &styles = m_ofKind[row.measured ? 1 : 0];
     const KindStyle &style = *styles[std::min(static_cast<std::size_t>(task.kind), styles.size() - 1)];
     QRect box(scene.area.x() + x, y, right - x, row.height);
+    if (const trace::Gauge *gauge = scene.model->gauge(row))
+        return paintLevel(painter, scene, *gauge, record.task, task, box);
     if (bar.count > 1)
         return paintMerged(painter, style, bar, scene, box);
     if (box.width() >= kTextureWidth) {
@@ -139,6 +141,19 @@ void TimelinePainter::paintBar(QPainter &painter, const TimelineScene &scene, co
                                   QRect(frame.right() - 1, frame.top(), 2, frame.height())})
             fill(painter, edge, theme().cursor);
     }
+}
+
+/// As high as the level's share of full scale, with the level's text where there is room.
+void TimelinePainter::paintLevel(QPainter &painter, const TimelineScene &scene, const trace::Gauge &gauge,
+                                 std::int32_t level, const trace::TaskInfo &task, const QRect &box)
+{
+    const int height = std::max(1, static_cast<int>(std::lround(gauge.share(level) * box.height())));
+    fill(painter, QRect(box.x(), box.bottom() + 1 - height, box.width(), height), theme().ofSeries(gauge.lane));
+    if (box.width() < kIdWidth || m_labels >= kLabelLimit)
+        return;
+    ++m_labels;
+    painter.setPen(theme().text);
+    painter.drawText(box & scene.area, Qt::AlignCenter, qt(task.id.substr(task.id.find('/') + 1)));
 }
 
 void TimelinePainter::paintMerged(QPainter &painter, const KindStyle &style, const trace::Bar &bar,
@@ -234,7 +249,7 @@ void TimelinePainter::paintLabels(QPainter &painter, const TimelineScene &scene)
         const QString text = row.computes ? clock
                                           : qt(scene.model->tables(row.measured).lane(row.lane).name)
                 + (row.measured ? QStringLiteral(" ●") : QStringLiteral(" ○"));
-        painter.drawText(QRect(gutter.width() - 74, y, 70, row.height), Qt::AlignRight | Qt::AlignVCenter, text);
+        painter.drawText(QRect(gutter.width() - 98, y, 94, row.height), Qt::AlignRight | Qt::AlignVCenter, text);
     }
     painter.setClipping(false);
     fill(painter, QRect(gutter.right(), gutter.y(), 1, gutter.height()), theme().border);

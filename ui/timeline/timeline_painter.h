@@ -44,6 +44,8 @@ private:
     void paintRow(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row);
     void paintBar(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row, const trace::Bar &bar,
                   int x, int right, int y);
+    void paintLevel(QPainter &painter, const TimelineScene &scene, const trace::Gauge &gauge, std::int32_t level,
+                    const trace::TaskInfo &task, const QRect &box);
     void paintMerged(QPainter &painter, const KindStyle &style, const trace::Bar &bar, const TimelineScene &scene,
                      const QRect &box);
     void paintAverages(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row);

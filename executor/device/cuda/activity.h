@@ -105,6 +105,7 @@ public:
     /// Up to records.size(); how many.
     std::size_t take(std::span<PlanloomActivityRecord> records);
     [[nodiscard]] PlanloomActivityCounts counts() const;
+    [[nodiscard]] PlanloomReadings readings(std::int32_t device) const { return m_api.readings(device); }
 
 private:
     /// Written by the threads that give commands, read by the one that collects.

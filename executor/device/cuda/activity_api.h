@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "executor/device/plugin/activity_abi.h"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -114,6 +116,7 @@ struct ActivityApi {
     int (*disable)(ActivityKind kind);
     int (*flushAll)(unsigned int flags);
     int (*nextRecord)(std::uint8_t *buffer, std::size_t valid, ActivityHead **record); ///< starts with nullptr
+    PlanloomReadings (*readings)(std::int32_t device); ///< the driver's, not CUPTI's; see activity_abi.h
     int (*dropped)(std::size_t *count);                                                ///< since the last call
 };
 

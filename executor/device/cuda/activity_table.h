@@ -45,6 +45,9 @@ PlanloomActivityTable activityTableOf()
         return static_cast<int64_t>(of(activity).take({records, static_cast<std::size_t>(most)}));
     };
     t.counts = [](PlanloomActivity *activity, PlanloomActivityCounts *counts) { *counts = of(activity).counts(); };
+    t.readings = [](PlanloomActivity *activity, int32_t device, PlanloomReadings *readings) {
+        *readings = of(activity).readings(device);
+    };
     return t;
 }
 

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Grows with every change of this file. */
-#define PLANLOOM_ACTIVITY_ABI 2U
+#define PLANLOOM_ACTIVITY_ABI 3U
 /* The symbol of a library that has the table: PlanloomActivityLibrary. */
 #define PLANLOOM_ACTIVITY_LIBRARY "planloomActivityTable"
 
@@ -47,6 +47,14 @@ typedef struct PlanloomActivityCounts {
     int64_t uncertainty; /* of the clock, nanoseconds: half the time in which both clocks were last read */
 } PlanloomActivityCounts;
 
+/* Of a device, now; negative: not known. */
+typedef struct PlanloomReadings {
+    int32_t smClock; /* MHz */
+    int32_t memoryClock;
+    int32_t power;       /* W */
+    int32_t temperature; /* degrees Celsius */
+} PlanloomReadings;
+
 typedef struct PlanloomActivityTable {
     uint32_t abi;   /* PLANLOOM_ACTIVITY_ABI */
     uint32_t bytes; /* of this struct */
@@ -67,6 +75,8 @@ typedef struct PlanloomActivityTable {
     /* Up to @p most collected records, in no order; how many. */
     int64_t (*take)(PlanloomActivity *activity, PlanloomActivityRecord *records, int64_t most);
     void (*counts)(PlanloomActivity *activity, PlanloomActivityCounts *counts);
+    /* Of the device with number @p device in the device table. May take a millisecond. By one thread at a time. */
+    void (*readings)(PlanloomActivity *activity, int32_t device, PlanloomReadings *readings);
 } PlanloomActivityTable;
 
 typedef const PlanloomActivityTable *(*PlanloomActivityLibrary)(void);

@@ -156,8 +156,8 @@ Result<Trained> trainRecorded(const plan::Subject &subject, const plan::Plan &pl
         const auto table = device::activityOf(**library);
         if (!table)
             return table.error();
-        records = runtime::KernelRecords::open(**table, *program, RankId(0), what == Recorded::Kernels ? kAllOfIt : 0,
-                                               recording);
+        records = runtime::KernelRecords::open(**table, *program, RankId(0), index,
+                                               what == Recorded::Kernels ? kAllOfIt : 0, recording);
         if (!records)
             return notFound("nothing is recorded");
     }

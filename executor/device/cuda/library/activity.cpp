@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/device/cuda/activity_table.h"
+#include "executor/device/cuda/library/readings.h"
 
 #include <cupti.h>
 
@@ -207,6 +208,7 @@ ActivityApi openedActivity()
     api.nextRecord = [](std::uint8_t *buffer, std::size_t valid, ActivityHead **record) -> int {
         return activityLibrary().cuptiActivityGetNextRecord(buffer, valid, reinterpret_cast<CUpti_Activity **>(record));
     };
+    api.readings = readingsOf;
     api.dropped = [](std::size_t *count) -> int {
         return activityLibrary().cuptiActivityGetNumDroppedRecords(nullptr, 0, count);
     };
