@@ -19,10 +19,7 @@ struct ProductDescriptionObject {
     const void *auxiliary = nullptr;
     std::int64_t leading = 0; ///< of auxiliary
     [[nodiscard]] bool usesBias() const { return epilogue == Epilogue::Bias || epilogue == Epilogue::GeluBias; }
-    [[nodiscard]] bool usesAuxiliary() const
-    {
-        return epilogue == Epilogue::GeluBias || epilogue == Epilogue::GeluGradient;
-    }
+    [[nodiscard]] bool usesAuxiliary() const { return epilogue == Epilogue::GeluBias; }
 };
 struct MatrixLayoutObject {
     DataKind kind = DataKind::Float32;
@@ -117,8 +114,6 @@ private:
         if (e.usesBias())
             sum += cuda::From{e.bias, kindOf(d)}.at(i);
         const std::int64_t at = j * e.leading + i;
-        if (e.epilogue == cuda::Epilogue::GeluGradient)
-            return cuda::function::GeluTanhGrad::at(sum, cuda::From{e.auxiliary, kindOf(d)}.at(at), 0, 0);
         if (e.epilogue != cuda::Epilogue::GeluBias)
             return sum;
         cuda::To{const_cast<void *>(e.auxiliary), kindOf(d)}.put(at, sum);

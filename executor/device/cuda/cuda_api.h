@@ -97,9 +97,8 @@ enum class ProductAttribute : int {
 /// What is done with sums before they are rounded. Its GELU is the one by tanh.
 enum class Epilogue : std::uint32_t {
     None = 1,
-    Bias = 4,           ///< plus a column, of the product's type
-    GeluBias = 164,     ///< the same, which is also kept as auxiliary matrix, then GELU
-    GeluGradient = 192, ///< times the derivative of GELU at the auxiliary matrix
+    Bias = 4,       ///< plus a column, of the product's type
+    GeluBias = 164, ///< the same, which is also kept as auxiliary matrix, then GELU
 };
 enum class LayoutAttribute : int { BatchCount = 5, BatchStride = 6 };
 /// cublasLtMatmulPreferenceAttributes_t, those that are used.

@@ -199,7 +199,7 @@ void CudaQueue::fill(void *to, std::uint32_t pattern, std::int64_t bytes)
     fill.to = to;
     fill.pattern = pattern;
     fill.bytes = bytes;
-    items(fill, bytes);
+    items(fill, bytes / static_cast<std::int64_t>(sizeof(Words)) + 1);
 }
 
 void CudaQueue::update(device::Updates &updates, const device::UpdateStep &how)

@@ -75,6 +75,13 @@ public:
         start(kNumberOf<K>, kernel, (items + kThreads - 1) / kThreads, kThreads, 0);
     }
 
+    /// The same for @p n elements, several a thread where the kernel can.
+    template <class K>
+    void elements(const K &kernel, std::int64_t n)
+    {
+        items(kernel, threadsOver(n, kernel.several()));
+    }
+
     static constexpr std::int64_t kScoreBlocks = 256;
     [[nodiscard]] CudaDevice &device() const { return m_device; }
     [[nodiscard]] Stream stream() const { return m_stream; }

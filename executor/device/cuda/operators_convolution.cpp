@@ -162,7 +162,7 @@ Made makeConv(const Request &request)
             bias.x0.data = bias.y.data = out[0];
             bias.x1.data = added;
             if (added != nullptr)
-                queue.items(bias, bias.n);
+                queue.items(bias, bias.items());
             return;
         }
         kernel.x.data = in[0];

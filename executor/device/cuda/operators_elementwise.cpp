@@ -49,7 +49,7 @@ Made makeUnary(const Request &request)
     return makeFunction([kernel](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
         kernel.x.data = in[0];
         kernel.y.data = out[0];
-        queue.items(kernel, kernel.n);
+        queue.elements(kernel, kernel.n);
     });
 }
 
@@ -69,7 +69,7 @@ Made makeGradient(const Request &request)
         kernel.dy.data = in[0];
         kernel.v.data = in[1];
         kernel.dx.data = out[0];
-        queue.items(kernel, kernel.n);
+        queue.elements(kernel, kernel.n);
     });
 }
 
@@ -100,7 +100,7 @@ Made makeCast(const Request &request)
     return makeFunction([kernel](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
         kernel.x.data = in[0];
         kernel.y.data = out[0];
-        queue.items(kernel, kernel.n);
+        queue.elements(kernel, kernel.n);
     });
 }
 

@@ -91,7 +91,7 @@ int MatrixProduct::point(const EpilogueData &with) const
     int error = 0;
     if (m_epilogue == Epilogue::Bias || m_epilogue == Epilogue::GeluBias)
         error = api.setDescription(m_description, ProductAttribute::BiasPointer, &with.bias, sizeof with.bias);
-    if (error == 0 && (m_epilogue == Epilogue::GeluBias || m_epilogue == Epilogue::GeluGradient))
+    if (error == 0 && m_epilogue == Epilogue::GeluBias)
         error = api.setDescription(m_description, ProductAttribute::AuxiliaryPointer, &with.auxiliary,
                                    sizeof with.auxiliary);
     return error;

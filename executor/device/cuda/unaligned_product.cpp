@@ -158,7 +158,7 @@ void UnalignedProduct::run(CudaQueue &queue, const void *a, const void *b, void 
         rounded.n = std::min(m_pieceRows, m_rows - row) * m_shape.columns;
         rounded.x = {sums, Kind::F32};
         rounded.y = {static_cast<std::uint16_t *>(y) + row * m_shape.columns, Kind::BF16, false};
-        queue.items(rounded, rounded.n);
+        queue.elements(rounded, rounded.n);
     }
 }
 

@@ -11,7 +11,18 @@ namespace function {
 
 /// A NaN stays one.
 PLANLOOM_KERNEL_CODE float clamped(float x, float low, float high) { return x < low ? low : (high < x ? high : x); }
-PLANLOOM_KERNEL_CODE float logistic(float x) { return 1.0F / (1.0F + expf(-x)); }
+/// x / (1 + exp(-y)), to a few units of the last place.
+PLANLOOM_KERNEL_CODE float shareOf(float x, float y)
+{
+#ifdef __CUDA_ARCH__
+    return __fdividef(x, 1.0F + __expf(-y));
+#else
+    return x / (1.0F + expf(-y));
+#endif
+}
+PLANLOOM_KERNEL_CODE float logistic(float x) { return shareOf(1.0F, x); }
+/// Twice what GELU's approximation takes the tanh of: 1 + tanh(y / 2) = 2 logistic(y).
+PLANLOOM_KERNEL_CODE float geluScale(float x) { return 1.59576912F * (x + 0.044715F * x * x * x); }
 PLANLOOM_KERNEL_CODE float mishRatio(float x)
 {
     const float w = expf(x < 20.0F ? x : 20.0F);
@@ -42,7 +53,7 @@ PLANLOOM_FUNCTION(Elu, x < 0.0F ? a * (expf(x) - 1.0F) : x)
 PLANLOOM_FUNCTION(Softplus, (x > 0.0F ? x : 0.0F) + log1pf(expf(-fabsf(x))))
 PLANLOOM_FUNCTION(HardSigmoid, clamped(a *x + b, 0.0F, 1.0F))
 PLANLOOM_FUNCTION(HardSwish, x *clamped(x *(1.0F / 6.0F) + 0.5F, 0.0F, 1.0F))
-PLANLOOM_FUNCTION(Silu, x *logistic(x))
+PLANLOOM_FUNCTION(Silu, shareOf(x, x))
 PLANLOOM_FUNCTION(Mish, x *(mishRatio(x) / (mishRatio(x) + 2.0F)))
 PLANLOOM_FUNCTION(Clip, clamped(x, a, b))
 PLANLOOM_FUNCTION(Sin, sinf(x))
@@ -61,7 +72,7 @@ PLANLOOM_FUNCTION(Round, rintf(x))
 PLANLOOM_FUNCTION(Sign, static_cast<float>(x > 0.0F) - static_cast<float>(x < 0.0F))
 PLANLOOM_FUNCTION(Not, x == 0.0F ? 1.0F : 0.0F)
 PLANLOOM_FUNCTION(GeluErf, 0.5F * x * (1.0F + erff(x * 0.70710678F)))
-PLANLOOM_FUNCTION(GeluTanh, 0.5F * x * (1.0F + tanhf(0.79788456F * (x + 0.044715F * x * x * x))))
+PLANLOOM_FUNCTION(GeluTanh, shareOf(x, geluScale(x)))
 #undef PLANLOOM_FUNCTION
 
 // Gradients: v is the operator's input or its output.
@@ -112,8 +123,8 @@ struct GeluErfGrad {
 struct GeluTanhGrad {
     PLANLOOM_KERNEL_CODE static float at(float dy, float v, float, float)
     {
-        const float t = tanhf(0.79788456F * (v + 0.044715F * v * v * v));
-        return dy * (0.5F * (1.0F + t) + 0.5F * v * (1.0F - t * t) * 0.79788456F * (1.0F + 0.134145F * v * v));
+        const float share = logistic(geluScale(v));
+        return dy * share * (1.0F + v * (1.0F - share) * 1.59576912F * (1.0F + 0.134145F * v * v));
     }
 };
 
@@ -150,6 +161,30 @@ PLANLOOM_FUNCTION(Mod, floorRest(fmodf(x, y), y))
 
 } // namespace function
 
+/// Elements that a thread computes together, where all tensors are float32 or bfloat16 and lie at multiples of 16
+/// bytes.
+inline constexpr int kTogether = 8;
+
+template <class T>
+PLANLOOM_KERNEL_CODE bool movesTogether(const T &tensor)
+{
+    return (tensor.kind == Kind::F32 || tensor.kind == Kind::BF16)
+        && reinterpret_cast<std::uintptr_t>(tensor.data) % sizeof(Words) == 0;
+}
+
+/// together(i) for i = 0, kTogether, .. and one(i) for the rest of [0, n), by all threads; one(i) alone if not
+/// @p several.
+template <class G, class F>
+PLANLOOM_KERNEL_CODE void overElements(Block &block, std::int64_t n, bool several, G together, F one)
+{
+    const std::int64_t groups = several ? n / kTogether : 0;
+    block.grid(groups, [&](std::int64_t group) { together(group * kTogether); });
+    block.grid(n - groups * kTogether, [&](std::int64_t i) { one(groups * kTogether + i); });
+}
+
+/// Threads that a kernel over @p n elements wants.
+inline std::int64_t threadsOver(std::int64_t n, bool several) { return several ? n / kTogether + kTogether : n; }
+
 /// y = F(x).
 template <class F>
 struct Unary {
@@ -157,9 +192,16 @@ struct Unary {
     To y;
     std::int64_t n = 0;
     float a = 0, b = 0;
+    [[nodiscard]] PLANLOOM_KERNEL_CODE bool several() const { return movesTogether(x) && movesTogether(y); }
     PLANLOOM_KERNEL_CODE void run(Block &block) const
     {
-        block.grid(n, [&](std::int64_t i) { y.put(i, F::at(x.at(i), a, b)); });
+        const auto together = [&](std::int64_t i) {
+            float v[kTogether];
+            loadSeveral(x, i, v);
+            unrolled<kTogether>([&](int k) { v[k] = F::at(v[k], a, b); });
+            putSeveral(y, i, v);
+        };
+        overElements(block, n, several(), together, [&](std::int64_t i) { y.put(i, F::at(x.at(i), a, b)); });
     }
 };
 
@@ -170,9 +212,21 @@ struct UnaryGradient {
     To dx;
     std::int64_t n = 0;
     float a = 0, b = 0;
+    [[nodiscard]] PLANLOOM_KERNEL_CODE bool several() const
+    {
+        return movesTogether(dy) && movesTogether(v) && movesTogether(dx);
+    }
     PLANLOOM_KERNEL_CODE void run(Block &block) const
     {
-        block.grid(n, [&](std::int64_t i) { dx.put(i, F::at(dy.at(i), v.at(i), a, b)); });
+        const auto together = [&](std::int64_t i) {
+            float d[kTogether];
+            float at[kTogether];
+            loadSeveral(dy, i, d);
+            loadSeveral(v, i, at);
+            unrolled<kTogether>([&](int k) { d[k] = F::at(d[k], at[k], a, b); });
+            putSeveral(dx, i, d);
+        };
+        overElements(block, n, several(), together, [&](std::int64_t i) { dx.put(i, F::at(dy.at(i), v.at(i), a, b)); });
     }
 };
 
@@ -366,8 +420,11 @@ struct Fill {
     std::int64_t bytes = 0;
     PLANLOOM_KERNEL_CODE void run(Block &block) const
     {
-        block.grid(bytes, [&](std::int64_t i) {
-            static_cast<std::uint8_t *>(to)[i] = static_cast<std::uint8_t>(pattern >> (8 * (i % 4)));
+        constexpr std::int64_t kWhole = sizeof(Words);
+        const std::int64_t groups = reinterpret_cast<std::uintptr_t>(to) % kWhole == 0 ? bytes / kWhole : 0;
+        block.grid(groups, [&](std::int64_t i) { putWords(to, i, {{pattern, pattern, pattern, pattern}}); });
+        block.grid(bytes - groups * kWhole, [&](std::int64_t i) {
+            static_cast<std::uint8_t *>(to)[groups * kWhole + i] = static_cast<std::uint8_t>(pattern >> (8 * (i % 4)));
         });
     }
 };
@@ -379,15 +436,38 @@ struct BiasAct {
     To y, z;
     std::int64_t rows = 0, columns = 0;
     int gelu = 0; ///< 0: none, 1: by erf, 2: by tanh
+    [[nodiscard]] PLANLOOM_KERNEL_CODE bool several() const
+    {
+        return movesTogether(x) && movesTogether(bias) && movesTogether(y) && (z.data == nullptr || movesTogether(z))
+            && columns % kTogether == 0;
+    }
     PLANLOOM_KERNEL_CODE void run(Block &block) const
     {
-        block.grid(rows * columns, [&](std::int64_t i) {
-            const float sum = x.at(i) + bias.at(i % columns);
+        const auto together = [&](std::int64_t i) {
+            std::int64_t row = i;
+            float sum[kTogether];
+            float added[kTogether];
+            loadSeveral(x, i, sum);
+            loadSeveral(bias, restOf(row, columns), added);
+            unrolled<kTogether>([&](int k) { sum[k] += added[k]; });
+            if (z.data != nullptr)
+                putSeveral(z, i, sum);
+            unrolled<kTogether>([&](int k) { sum[k] = activated(sum[k]); });
+            putSeveral(y, i, sum);
+        };
+        overElements(block, rows * columns, several(), together, [&](std::int64_t i) {
+            std::int64_t row = i;
+            const float sum = x.at(i) + bias.at(restOf(row, columns));
             if (z.data != nullptr)
                 z.put(i, sum);
-            y.put(i,
-                  gelu == 0 ? sum : (gelu == 1 ? function::GeluErf::at(sum, 0, 0) : function::GeluTanh::at(sum, 0, 0)));
+            y.put(i, activated(sum));
         });
+    }
+
+private:
+    [[nodiscard]] PLANLOOM_KERNEL_CODE float activated(float sum) const
+    {
+        return gelu == 0 ? sum : (gelu == 1 ? function::GeluErf::at(sum, 0, 0) : function::GeluTanh::at(sum, 0, 0));
     }
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "executor/device/cuda/kernels/vectors.h"
+#include "executor/device/cuda/kernels/groups.h"
 
 // Rows of 16-bit elements that begin at any address, and the same transposed, without gaps: there every column is a row
 // of a multiple of 8 elements, read and written by 16 bytes.
@@ -22,6 +22,17 @@ struct RowsAndPiece {
     static constexpr int kAtOnce = 8; ///< items of a thread that are read before the first is written
     static constexpr std::int64_t kShared = std::int64_t{kSide} * kPitch; ///< floats
 
+    /// One instruction, where the compiler makes four of an assignment.
+    PLANLOOM_KERNEL_CODE static void putChunk(std::uint16_t *to, const Words &chunk)
+    {
+#ifdef __CUDA_ARCH__
+        asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(chunk.at[0]),
+                     "r"(chunk.at[1]), "r"(chunk.at[2]), "r"(chunk.at[3])
+                     : "memory");
+#else
+        putWords(to, 0, chunk);
+#endif
+    }
     [[nodiscard]] PLANLOOM_KERNEL_CODE std::int64_t across() const { return (columns + kSide - 1) / kSide; }
     [[nodiscard]] PLANLOOM_KERNEL_CODE std::int64_t tiles() const { return across() * ((rows + kSide - 1) / kSide); }
 
@@ -50,7 +61,7 @@ struct TurnRows : RowsAndPiece {
             block.each([&](int t) {
                 for (int first = t; first < kPairs * kSide; first += kAtOnce * block.threads) {
                     std::uint32_t pairs[kAtOnce];
-                    PLANLOOM_UNROLL
+                    PLANLOOM_UNROLLED
                     for (int k = 0; k < kAtOnce; ++k) {
                         const int i = first + k * block.threads;
                         const int row = i / kSide * 2;
@@ -60,7 +71,7 @@ struct TurnRows : RowsAndPiece {
                             pairs[k] = one[0] | static_cast<std::uint32_t>(one[leading]) << 16;
                         }
                     }
-                    PLANLOOM_UNROLL
+                    PLANLOOM_UNROLLED
                     for (int k = 0; k < kAtOnce; ++k)
                         if (const int i = first + k * block.threads; i < kPairs * kSide)
                             words[i % kSide * kPitch + i / kSide] = pairs[k];
@@ -71,10 +82,8 @@ struct TurnRows : RowsAndPiece {
                 const int row = static_cast<int>(item) % kChunk * kChunk;
                 if (column >= width || row >= height)
                     return;
-                Bytes16 chunk;
-                for (int k = 0; k < 4; ++k)
-                    chunk.words[k] = words[column * kPitch + row / 2 + k];
-                store16(piece + column * rows + row, chunk);
+                const std::uint32_t *own = words + column * kPitch + row / 2;
+                putChunk(piece + column * rows + row, {{own[0], own[1], own[2], own[3]}});
             });
         });
     }
@@ -92,9 +101,9 @@ struct TurnPiece : RowsAndPiece {
                 const int row = static_cast<int>(item) % kChunk * kChunk;
                 if (column >= width || row >= height)
                     return;
-                const Bytes16 chunk = load16(piece + column * rows + row);
+                const Words chunk = wordsAt(piece + column * rows + row, 0);
                 for (int k = 0; k < 4; ++k)
-                    words[column * kPitch + row / 2 + k] = chunk.words[k];
+                    words[column * kPitch + row / 2 + k] = chunk.at[k];
             });
             block.items(kPairs * kSide, [&](std::int64_t item) {
                 const int i = static_cast<int>(item);

@@ -39,8 +39,7 @@ static_assert(static_cast<int>(ProductAttribute::TransA) == CUBLASLT_MATMUL_DESC
               && static_cast<int>(ProductAttribute::AuxiliaryLeading) == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD);
 static_assert(static_cast<int>(Epilogue::None) == CUBLASLT_EPILOGUE_DEFAULT
               && static_cast<int>(Epilogue::Bias) == CUBLASLT_EPILOGUE_BIAS
-              && static_cast<int>(Epilogue::GeluBias) == CUBLASLT_EPILOGUE_GELU_AUX_BIAS
-              && static_cast<int>(Epilogue::GeluGradient) == CUBLASLT_EPILOGUE_DGELU);
+              && static_cast<int>(Epilogue::GeluBias) == CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
 static_assert(static_cast<int>(LayoutAttribute::BatchCount) == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT
               && static_cast<int>(LayoutAttribute::BatchStride) == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
 static_assert(static_cast<int>(PreferenceAttribute::MaxWorkspaceBytes) == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES
