@@ -28,18 +28,43 @@ bool waitsForOthers(const program::Program &program, const program::Task &task)
 /// Spread evenly and the same each time (Knuth's multiplicative hashing).
 std::uint64_t scramble(std::uint64_t value) { return (value + 1) * 0x9e3779b97f4a7c15U >> 32; }
 
+constexpr std::size_t kDrawn = 1 << 16; ///< numbers that are drawn; samples have them from different places on
+
+/// In [-1, 1). Images have so many that drawing each would take longer than a GPU's step.
+const std::vector<float> &drawnFloats()
+{
+    static const std::vector<float> kFloats = [] {
+        std::vector<float> floats(kDrawn);
+        for (std::size_t i = 0; i < kDrawn; ++i)
+            floats[i] = static_cast<float>(scramble(i) % 2048) / 1024 - 1;
+        return floats;
+    }();
+    return kFloats;
+}
+
+void fillFloats(std::uint64_t base, std::int64_t count, float *out)
+{
+    const std::vector<float> &drawn = drawnFloats();
+    std::size_t from = scramble(base) % kDrawn;
+    for (std::int64_t i = 0; i < count;) {
+        const std::int64_t now = std::min(count - i, static_cast<std::int64_t>(kDrawn - from));
+        std::copy_n(drawn.begin() + static_cast<std::ptrdiff_t>(from), now, out + i);
+        i += now;
+        from = 0;
+    }
+}
+
 } // namespace
 
 void MadeUpData::fillInput(std::int64_t sample, void *out) const
 {
     const auto base = static_cast<std::uint64_t>(sample * m_needs.perSample);
+    if (m_needs.kind != data::Needs::Kind::Tokens)
+        return fillFloats(base, m_needs.perSample, static_cast<float *>(out));
     const auto classes = static_cast<std::uint64_t>(m_needs.classes > 0 ? m_needs.classes : 1);
     for (std::int64_t i = 0; i < m_needs.perSample; ++i) {
         const std::uint64_t value = scramble(base + static_cast<std::uint64_t>(i));
-        if (m_needs.kind == data::Needs::Kind::Tokens)
-            static_cast<std::int64_t *>(out)[i] = static_cast<std::int64_t>(value % classes);
-        else
-            static_cast<float *>(out)[i] = static_cast<float>(value % 2048) / 1024 - 1;
+        static_cast<std::int64_t *>(out)[i] = static_cast<std::int64_t>(value % classes);
     }
 }
 
@@ -49,11 +74,11 @@ void MadeUpData::fillInputAt(std::size_t input, std::int64_t sample, void *out) 
         return fillInput(sample, out);
     const data::Needs::Input &need = m_needs.inputs[input];
     const auto base = static_cast<std::uint64_t>(sample * need.perSample);
+    if (need.type == graph::DType::F32)
+        return fillFloats(base, need.perSample, static_cast<float *>(out));
     for (std::int64_t i = 0; i < need.perSample; ++i) {
         const std::uint64_t value = scramble(base + static_cast<std::uint64_t>(i));
-        if (need.type == graph::DType::F32)
-            static_cast<float *>(out)[i] = static_cast<float>(value % 2048) / 1024 - 1;
-        else if (need.type == graph::DType::I64) // without a table: a mask, of which nothing is hidden
+        if (need.type == graph::DType::I64) // without a table: a mask, of which nothing is hidden
             static_cast<std::int64_t *>(out)[i] =
                 need.limit > 0 ? static_cast<std::int64_t>(value % static_cast<std::uint64_t>(need.limit)) : 1;
         else

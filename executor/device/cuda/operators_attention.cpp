@@ -79,7 +79,7 @@ Made makeFlashAttention(const AttentionShape &shape)
         s.mask = static_cast<const std::int64_t *>(given(in, 1));
         kernel.y = static_cast<std::uint16_t *>(out[0]);
         kernel.logSumExp = static_cast<float *>(given(out, 1));
-        queue.blocks(kernel, s.n * s.heads * tilesOf(s.t, kFlashRows), kFlashThreads, kernel.kExtra);
+        queue.blocks(kernel, s.n * s.heads * kernel.tilesOfHead(), kFlashThreads, kernel.kExtra);
     });
 }
 
@@ -90,22 +90,23 @@ Made makeFlashGradient(const Request &request, const AttentionShape &shape)
     if (!means)
         return means.error();
     FlashMeans<D> mean;
-    mean.shape = shape;
+    mean.saved.shape = shape;
     mean.made = at<float>(*means);
     return makeFunction([mean, kept = *means](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
-        AttentionShape &s = mean.shape;
+        FlashSaved &saved = mean.saved;
+        AttentionShape &s = saved.shape;
         s.qkv.data = in[1];
         s.mask = static_cast<const std::int64_t *>(given(in, 4));
-        mean.dy = static_cast<const std::uint16_t *>(in[0]);
+        saved.dy = static_cast<const std::uint16_t *>(in[0]);
         mean.y = static_cast<const std::uint16_t *>(in[2]);
-        mean.logSumExp = static_cast<const float *>(in[3]);
-        mean.means = mean.made;
-        mean.dQkv = static_cast<std::uint16_t *>(out[0]);
-        const FlashQueryGradient<D> queries{mean};
-        const FlashKeyGradient<D> keys{mean};
+        saved.logSumExp = static_cast<const float *>(in[3]);
+        saved.means = mean.made;
+        saved.dQkv = static_cast<std::uint16_t *>(out[0]);
+        const FlashQueryGradient<D> queries(saved);
+        const FlashKeyGradient<D> keys(saved);
         queue.items(mean, s.n * s.heads * s.t);
-        queue.blocks(queries, s.n * s.heads * tilesOf(s.t, kFlashRows), kFlashThreads, queries.kExtra);
-        queue.blocks(keys, s.n * s.kvHeads * tilesOf(s.t, kFlashRows), kFlashThreads, keys.kExtra);
+        queue.blocks(queries, s.n * s.heads * queries.tilesOfHead(), kFlashThreads, queries.kExtra);
+        queue.blocks(keys, s.n * s.kvHeads * keys.tilesOfHead(), kFlashThreads, keys.kExtra);
     });
 }
 
