@@ -129,10 +129,10 @@ Status Measurement::run(const std::function<bool()> &stopped)
 void Measurement::measure(std::size_t thread, RankThreads &all, const std::function<bool()> &stopped)
 {
     RankTimes &times = m_times[thread];
-    auto replica =
-        Replica::create(m_program, m_rankOf[thread], m_subject,
-                        {&m_data, m_needs, data::SampleOrder(m_data.samples(), m_options.seed, 0), nullptr, &m_places},
-                        m_options, m_device, m_stopwatch);
+    auto replica = Replica::create(m_program, m_rankOf[thread], m_subject,
+                                   {&m_data, m_needs, data::SampleOrder(m_data.samples(), m_options.seed, 0), nullptr,
+                                    m_program.tables.empty() ? nullptr : &m_places},
+                                   m_options, m_device, m_stopwatch);
     if (!replica) {
         times.status = replica.error();
         all.leave();

@@ -102,12 +102,14 @@ Made makePoolGrad(const Request &request)
     kernel.dy = from(request, 0);
     kernel.x = largest ? from(request, 1) : From();
     kernel.dx = to(request, 0);
-    return makeFunction([kernel, n = request.outSize(0)](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
+    From y = largest && request.hasInput(2) && isFloat(request.inputs[2]) ? from(request, 2) : From();
+    return makeFunction([kernel, y, n = request.outSize(0)](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
         kernel.dy.data = in[0];
         kernel.x.data = kernel.pool.largest != 0 ? in[1] : nullptr;
         kernel.dx.data = out[0];
-        if (inEights(kernel.pool))
-            queue.items(ChannelMaxPoolGradient{kernel.pool, kernel.dy, kernel.x, kernel.dx}, n / kChannels);
+        y.data = inEights(kernel.pool) ? given(in, 2) : nullptr;
+        if (y.data != nullptr)
+            queue.items(ChannelMaxPoolGradient{kernel.pool, kernel.dy, kernel.x, y, kernel.dx}, n / kChannels);
         else
             queue.items(kernel, n);
     });

@@ -273,10 +273,11 @@ struct ChannelMaxPool {
     }
 };
 
-/// As PoolGradient, of the largest.
+/// As PoolGradient, of the largest: a pixel is a window's where it is equal to what the window made, and none before it
+/// is.
 struct ChannelMaxPoolGradient {
     Pooling pool;
-    From dy, x;
+    From dy, x, y;
     To dx;
     PLANLOOM_KERNEL_CODE void run(Block &block) const
     {
@@ -284,27 +285,49 @@ struct ChannelMaxPoolGradient {
             const ChannelPlace at(pool.x, i);
             std::int64_t place[3];
             pool.windows.split(at.pixel, true, place);
+            float mine[kChannels];
+            loadSeveral(x, i * kChannels, mine);
             float sum[kChannels] = {};
             pool.windows.forPositions(place, [&](std::int64_t window, const std::int64_t(&position)[3]) {
-                float best[kChannels] = {};
-                bool own[kChannels] = {}; // is the first largest so far
-                bool found = false;
+                const std::int64_t made = pool.y.at(at.sample, at.channel, window);
+                float largest[kChannels];
+                loadSeveral(y, made, largest);
+                bool own[kChannels];
+                bool any = false;
+                unrolled<kChannels>([&](int e) {
+                    own[e] = same(mine[e], largest[e]);
+                    any = any || own[e];
+                });
+                if (!any || !sees(position, place))
+                    return;
                 pool.windows.forTaps(position, [&](std::int64_t pixel, std::int64_t) {
-                    float value[kChannels];
-                    loadSeveral(x, pool.x.at(at.sample, at.channel, pixel), value);
-                    unrolled<kChannels>([&](int e) {
-                        const bool larger = !found || value[e] > best[e];
-                        best[e] = larger ? value[e] : best[e];
-                        own[e] = larger ? pixel == at.pixel : own[e];
-                    });
-                    found = true;
+                    if (pixel >= at.pixel)
+                        return;
+                    float before[kChannels];
+                    loadSeveral(x, pool.x.at(at.sample, at.channel, pixel), before);
+                    unrolled<kChannels>([&](int e) { own[e] = own[e] && !same(before[e], largest[e]); });
                 });
                 float gradient[kChannels];
-                loadSeveral(dy, pool.y.at(at.sample, at.channel, window), gradient);
+                loadSeveral(dy, made, gradient);
                 unrolled<kChannels>([&](int e) { sum[e] += own[e] ? gradient[e] : 0.0F; });
             });
             putSeveral(dx, i * kChannels, sum);
         });
+    }
+
+private:
+    /// A window of which the first pixel is no number makes no number.
+    PLANLOOM_KERNEL_CODE static bool same(float a, float b) { return a == b || (a != a && b != b); }
+    /// Whether a tap of the window at @p position lies on @p place: with dilation some pass over it.
+    [[nodiscard]] PLANLOOM_KERNEL_CODE bool sees(const std::int64_t (&position)[3],
+                                                 const std::int64_t (&place)[3]) const
+    {
+        bool all = true;
+        for (int d = 0; d < 3; ++d) {
+            const device::WindowAxis &axis = pool.windows.axes[d];
+            all = all && (axis.dilation == 1 || (place[d] - axis.origin(position[d])) % axis.dilation == 0);
+        }
+        return all;
     }
 };
 

@@ -358,13 +358,13 @@ struct FlashMeans {
 
 /// dQ: a block has a tile of queries and walks the keys that these see.
 template <int D>
-struct FlashQueryGradient : FlashGradient<D, D == 64 ? 2 : 1, 32> {
-    using Tiles = FlashTiles<D, D == 64 ? 2 : 1, 32>;
+struct FlashQueryGradient : FlashGradient<D, 1, D == 64 ? 64 : 32> {
+    using Tiles = FlashTiles<D, 1, D == 64 ? 64 : 32>;
     using Tiles::shape;
     static constexpr int kSteps = Tiles::kSteps;
     /// Floats of Block::extra: at first the queries and gradients, then two stages of keys and values.
-    static constexpr std::int64_t kExtra = 2 * Tiles::kRows * D / 2;
-    static_assert(4 * Tiles::kStage <= 2 * Tiles::kRows * D, "");
+    static constexpr std::int64_t kExtra = 4 * Tiles::kStage / 2;
+    static_assert(2 * Tiles::kRows * D <= 4 * Tiles::kStage, "");
 
     explicit FlashQueryGradient(const FlashSaved &given) : FlashGradient < D, D == 64 ? 2 : 1, 32 > (given) {}
     PLANLOOM_KERNEL_CODE void run(Block &block) const
