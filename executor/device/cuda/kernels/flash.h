@@ -329,6 +329,9 @@ struct FlashGradient : FlashTiles<D, M, Steps> {
     }
 };
 
+template <int D>
+using FlashSteps = FlashGradient<D, 1, D == 64 ? 64 : 32>;
+
 /// The sums of dY Y of each query.
 template <int D>
 struct FlashMeans {
@@ -358,7 +361,7 @@ struct FlashMeans {
 
 /// dQ: a block has a tile of queries and walks the keys that these see.
 template <int D>
-struct FlashQueryGradient : FlashGradient<D, 1, D == 64 ? 64 : 32> {
+struct FlashQueryGradient : FlashSteps<D> {
     using Tiles = FlashTiles<D, 1, D == 64 ? 64 : 32>;
     using Tiles::shape;
     static constexpr int kSteps = Tiles::kSteps;
@@ -366,7 +369,7 @@ struct FlashQueryGradient : FlashGradient<D, 1, D == 64 ? 64 : 32> {
     static constexpr std::int64_t kExtra = 4 * Tiles::kStage / 2;
     static_assert(2 * Tiles::kRows * D <= 4 * Tiles::kStage, "");
 
-    explicit FlashQueryGradient(const FlashSaved &given) : FlashGradient < D, D == 64 ? 2 : 1, 32 > (given) {}
+    explicit FlashQueryGradient(const FlashSaved &given) : FlashSteps<D>(given) {}
     PLANLOOM_KERNEL_CODE void run(Block &block) const
     {
         const std::int64_t perHead = this->tilesOfHead();
@@ -458,14 +461,14 @@ struct FlashQueryGradient : FlashGradient<D, 1, D == 64 ? 64 : 32> {
 /// dK and dV: a block has a tile of keys and walks the queries that see them, of all heads that share the keys. Scores
 /// are turned: a warp has 16 keys.
 template <int D>
-struct FlashKeyGradient : FlashGradient<D, 1, D == 64 ? 64 : 32> {
+struct FlashKeyGradient : FlashSteps<D> {
     using Tiles = FlashTiles<D, 1, D == 64 ? 64 : 32>;
     using Tiles::shape;
     static constexpr int kSteps = Tiles::kSteps;
     /// Floats of Block::extra: two stages of queries, gradients of results, and two numbers for each of them.
     static constexpr std::int64_t kExtra = 4 * Tiles::kStage / 2 + 4 * kSteps;
 
-    explicit FlashKeyGradient(const FlashSaved &given) : FlashGradient < D, 1, D == 64 ? 64 : 32 > (given) {}
+    explicit FlashKeyGradient(const FlashSaved &given) : FlashSteps<D>(given) {}
     PLANLOOM_KERNEL_CODE void run(Block &block) const
     {
         const std::int64_t perHead = this->tilesOfHead();
