@@ -225,9 +225,7 @@ struct EmulatedConvolution {
             };
             return either(a) || either(b) || a.channelsLast() == b.channelsLast();
         };
-        const bool types = x.type == y.type
-            && (x.type == weight.type
-                || (pass == GraphObject::ConvolutionBackwardFilter && weight.type == cuda::GraphDataType::Float));
+        const bool types = x.type == y.type && x.type == weight.type; // others have engines, but wrong ones
         return all && ids.size() == 3 && alike(x, y) && alike(x, weight) && alike(y, weight) && types;
     }
 
