@@ -350,10 +350,13 @@ void addTrain(Command &command)
             "Steps recorded in the run's trace: on (all), off (none), or a number N: one in N")
         ->check(CLI::IsMember({"on", "off"}) | CLI::Range(std::int64_t{1}, kMostSteps))
         ->type_name("WHICH");
-    verb->add_flag("--kernels{2}", settings.kernelSeconds,
-                   "Record kernels and copies of GPUs, too, for 2 seconds from the first step on, or --kernels=SECONDS")
-        ->each([&options](const std::string &) { options.given.insert("kernel_seconds"); })
-        ->check(CLI::Range(0.0, run::Settings::kMostKernelSeconds));
+    verb->add_flag("--kernels{2}", options.kernels, // a number would be taken for a count, without its fraction
+                   "Record kernels and copies of GPUs, too, for 2 seconds from the first one on, or --kernels=SECONDS")
+        ->check(CLI::Range(0.0, run::Settings::kMostKernelSeconds))
+        ->each([&options](const std::string &seconds) {
+            options.settings.kernelSeconds = std::stod(seconds);
+            options.given.insert("kernel_seconds");
+        });
     verb->add_flag("--paced{1}", settings.paced,
                    "Of a plan with roles, on one machine: messages take as long as on the network cards of the plan's "
                    "machines")

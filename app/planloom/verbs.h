@@ -99,6 +99,7 @@ Status profile(const ProfileOptions &options, Output &output);
 struct TrainOptions {
     std::string plan; ///< or the folder of a run to resume
     run::Settings settings;
+    std::string kernels;         ///< seconds, as given; settings has them
     std::set<std::string> given; ///< keys of the settings that were given
     std::string runDir;          ///< empty: a new folder in the agent's place for runs
     bool resume = false;         ///< settings that are not given are as the run began

@@ -59,7 +59,8 @@ KernelRecords::~KernelRecords()
 void KernelRecords::begin(std::int64_t origin)
 {
     m_origin = origin;
-    if (m_seconds > 0)
+    m_waits = m_seconds > 0;
+    if (m_waits)
         openWindow(m_seconds);
     else if (!record(PLANLOOM_RECORD_GRAPHS))
         return;
@@ -76,11 +77,15 @@ bool KernelRecords::record(std::int32_t what)
     return false;
 }
 
+std::chrono::steady_clock::time_point KernelRecords::timeIn(double seconds)
+{
+    return std::chrono::steady_clock::now()
+        + std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
+}
+
 void KernelRecords::openWindow(double seconds)
 {
-    const auto length =
-        std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
-    m_closesAt = std::chrono::steady_clock::now() + length;
+    m_closesAt = timeIn(seconds);
     if (m_open)
         return;
     m_before = recorded();
@@ -92,7 +97,7 @@ void KernelRecords::openWindow(double seconds)
 /// What began in a window may end, and be fetched, later. Samples may be copied for one more step.
 void KernelRecords::closeWindow()
 {
-    m_open = false;
+    m_open = m_waits = false;
     m_table.stop(&m_activity);
     m_endsAtStep = m_marks.step() + m_stepsUnderWay + 1;
 }
@@ -126,9 +131,14 @@ void KernelRecords::loop(const std::stop_token &ended)
             goOnWithGraphs();
         if (const double asked = m_endsAtStep ? 0 : m_recording.takeKernelsAsked(); asked > 0)
             openWindow(asked);
-        if (m_open && (std::chrono::steady_clock::now() >= m_closesAt || recorded() - m_before >= kMost))
+        const bool isOver = !m_waits && std::chrono::steady_clock::now() >= m_closesAt;
+        if (m_open && (isOver || recorded() - m_before >= kMost))
             closeWindow();
         fetch(false);
+        if (m_waits && m_kernels + m_copies > 0) {
+            m_waits = false;
+            m_closesAt = timeIn(m_seconds);
+        }
         readDevice();
     }
 }

@@ -16,10 +16,10 @@
 namespace planloom::runtime {
 
 /// Records of what a rank's GPU runs, from the library into the rank's trace: always of graphs as a whole, and of every
-/// command for windows of time. A window begins with the run, or when Recording is asked for one. A thread fetches
-/// records every 50 ms. It ends a window early after kMost records, those that were lost included: CUPTI's memory on
-/// the device is limited, and comes back when nothing is recorded: after a window until the steps that it saw have
-/// ended. Every 200 ms it reads the device's clocks, power and temperature.
+/// command for windows of time. A window begins with the run, and its time with the first record in it, or when
+/// Recording is asked for one. A thread fetches records every 50 ms. It ends a window early after kMost records, those
+/// that were lost included: CUPTI's memory on the device is limited, and comes back when nothing is recorded: after a
+/// window until the steps that it saw have ended. Every 200 ms it reads the device's clocks, power and temperature.
 ///
 /// Thread contract: one thread, which is also the one that gives the commands.
 class KernelRecords {
@@ -48,6 +48,7 @@ private:
     void loop(const std::stop_token &ended);
     bool record(std::int32_t what);
     void openWindow(double seconds);
+    static std::chrono::steady_clock::time_point timeIn(double seconds);
     void closeWindow();
     void goOnWithGraphs();
     [[nodiscard]] std::int64_t recorded() const;
@@ -67,6 +68,7 @@ private:
     std::int64_t m_origin = 0;
     std::int64_t m_kernels = 0, m_copies = 0, m_graphs = 0;
     bool m_open = false;                              ///< a window
+    bool m_waits = false;                             ///< it, for its first record: its time has not begun
     std::chrono::steady_clock::time_point m_closesAt; ///< it
     std::int64_t m_before = 0;                        ///< recorded() when it began
     std::int32_t m_stepsUnderWay;                     ///< steps that may be under way at the same time

@@ -108,8 +108,9 @@ void TestGpuKernels::kernelsLieWithinTheirTasks()
     if (!options.isEmpty())
         makePlan(ranks, plan = "chosen.json", options);
     const QString folder = QString("run%1").arg(QTest::currentDataTag());
-    const Done done = train(plan, 2, folder, {"--kernels=600"});
+    const Done done = train(plan, 2, folder, {"--kernels=600.5"});
     QVERIFY2(done.status == 0, done.err.constData());
+    QVERIFY(readAll(at(folder + "/request.json")).contains(R"("kernel_seconds": 600.5)"));
     const auto trace = traceOf(folder);
     QVERIFY2(trace.ok(), trace ? "" : trace.error().text().c_str());
     QCOMPARE(trace->dropped, std::int64_t{0});

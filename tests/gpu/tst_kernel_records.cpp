@@ -28,9 +28,9 @@ struct Endless {
     std::uint64_t mark = 0;     ///< of the thread
     std::uint64_t recorded = 0; ///< of the records
     bool open = false, closed = false;
-    bool loses = false, refuses = false; ///< the records, windows
+    bool loses = false, refuses = false, holds = false; ///< the records, windows, records back
     std::int64_t ready = 0, lost = 0;
-    int windows = 0, ended = 0, lasts = 0, graphs = 0;
+    int collects = 0, windows = 0, ended = 0, lasts = 0, graphs = 0;
 } g_library;
 
 constexpr std::int64_t kEachTime = 30'000;
@@ -61,7 +61,9 @@ PlanloomActivityTable endlessTable()
     t.mark = [](PlanloomActivity *, uint64_t mark) { g_library.mark = mark; };
     t.collect = [](PlanloomActivity *, int32_t last) {
         const std::scoped_lock lock(g_library.mutex);
-        (g_library.loses ? g_library.lost : g_library.ready) += g_library.open ? kEachTime : 0;
+        (g_library.loses ? g_library.lost : g_library.ready) += g_library.open && !g_library.holds ? kEachTime : 0;
+        ++g_library.collects;
+        g_library.changed.notify_all();
         g_library.lasts += last;
     };
     t.take = [](PlanloomActivity *, PlanloomActivityRecord *records, int64_t most) {
@@ -117,6 +119,7 @@ private slots:
     void init();
     void rowsNameTasksAndOperators();
     void windowsEndAfterTheirRecords();
+    void theFirstWindowWaitsForItsRecords();
     void whatIsLostCounts();
     void refusedWindowsLeaveGraphs();
     void ringsAreKept();
@@ -127,9 +130,9 @@ private slots:
 void TestKernelRecords::init()
 {
     g_library.mark = g_library.recorded = 0;
-    g_library.open = g_library.closed = g_library.loses = g_library.refuses = false;
+    g_library.open = g_library.closed = g_library.loses = g_library.refuses = g_library.holds = false;
     g_library.ready = g_library.lost = 0;
-    g_library.windows = g_library.ended = g_library.lasts = g_library.graphs = 0;
+    g_library.collects = g_library.windows = g_library.ended = g_library.lasts = g_library.graphs = 0;
 }
 
 void TestKernelRecords::rowsNameTasksAndOperators()
@@ -226,6 +229,25 @@ void TestKernelRecords::windowsEndAfterTheirRecords()
     QCOMPARE(first.step, 7);
     QCOMPARE(first.rank, 3);
     QCOMPARE(first.lane, program::KernelRows(program).kernels());
+}
+
+/// The first step may begin later than the run, when libraries load their kernels.
+void TestKernelRecords::theFirstWindowWaitsForItsRecords()
+{
+    const program::Program program = tinyProgram();
+    const PlanloomActivityTable table = endlessTable();
+    runtime::Recording recording(16);
+    g_library.holds = true;
+    const auto records = KernelRecords::open(table, program, RankId(0), 0, 1e-9, recording);
+    QVERIFY(records);
+    records->begin(0);
+    std::unique_lock lock(g_library.mutex);
+    QVERIFY(g_library.changed.wait_for(lock, std::chrono::minutes(5), [] { return g_library.collects == 4; }));
+    QCOMPARE(g_library.ended, 0);
+    g_library.holds = false;
+    QVERIFY(g_library.changed.wait_for(lock, std::chrono::minutes(5), [] { return g_library.ended == 1; }));
+    lock.unlock();
+    records->end();
 }
 
 /// A window that is asked for again goes on, and its records are counted from its begin.
