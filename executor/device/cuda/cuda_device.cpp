@@ -549,6 +549,10 @@ bool CudaDevice::makePieces()
         return true;
     void *memory = nullptr;
     const int error = api().malloc(&memory, static_cast<std::size_t>(m_provider.pieceBytes + m_provider.sumBytes));
+    if (error == kOutOfMemory)
+        log(LogLevel::Warning,
+            "the GPU has no memory left for pieces of matrices: products with rows of bfloat16 at odd "
+            "addresses take several times as long");
     if (error == kOutOfMemory || !check(error, "memory for pieces of matrices"))
         return false;
     m_pieces = static_cast<std::byte *>(memory);

@@ -85,6 +85,11 @@ public:
             m_whole->run(queue, a, b, y);
     }
     [[nodiscard]] bool isInPieces() const { return m_pieces != nullptr; }
+    /// In pieces: whether a row can be added on the way.
+    [[nodiscard]] const UnalignedProduct *withRows() const
+    {
+        return m_pieces != nullptr && m_pieces->addsRows() ? m_pieces.get() : nullptr;
+    }
 
 private:
     std::shared_ptr<const UnalignedProduct> m_pieces;
@@ -155,6 +160,10 @@ Made makeProduct(const Request &request)
     }
     return makeFunction([product = std::move(*product), kernel = bias.value_or(BiasAct()),
                          biased](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
+        if (biased && product.withRows() != nullptr) {
+            product.withRows()->runWith(queue, in[0], in[1], out[0], {in[2], kernel.bias.kind});
+            return;
+        }
         product.run(queue, in[0], in[1], out[0]);
         if (!biased)
             return;

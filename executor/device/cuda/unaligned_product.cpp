@@ -120,7 +120,7 @@ const MatrixProduct &UnalignedProduct::productOf(const RowsAndPiece &piece) cons
         ->product;
 }
 
-void UnalignedProduct::run(CudaQueue &queue, const void *a, const void *b, void *y, bool adds) const
+void UnalignedProduct::run(CudaQueue &queue, const void *a, const void *b, void *y, bool adds, const From &bias) const
 {
     m_device->workspace(queue); // and with it the memory for pieces
     std::byte *const room = m_device->pieces();
@@ -140,7 +140,9 @@ void UnalignedProduct::run(CudaQueue &queue, const void *a, const void *b, void 
             const MatrixProduct &product = productOf(piece);
             if (m_way == Way::Result) {
                 product.run(queue, b, halvesA + row * m_shape.inner, room);
-                start(TurnPiece(), piece, room, static_cast<std::uint16_t *>(y) + row * m_columns);
+                TurnPiece rows;
+                rows.bias = bias;
+                start(rows, piece, room, static_cast<std::uint16_t *>(y) + row * m_columns);
                 continue;
             }
             start(TurnRows(), piece, halvesA + row * m_columns + column, room);

@@ -17,7 +17,16 @@ public:
     /// do.
     static std::unique_ptr<UnalignedProduct> make(CudaDevice &device, const ProductShape &shape);
     /// Y = A B, or Y += A B where Y is float32.
-    void run(CudaQueue &queue, const void *a, const void *b, void *y, bool adds) const;
+    void run(CudaQueue &queue, const void *a, const void *b, void *y, bool adds) const
+    {
+        run(queue, a, b, y, adds, {});
+    }
+    /// Y = A B, plus @p row to each of its rows. Of products whose result is the unaligned matrix.
+    void runWith(CudaQueue &queue, const void *a, const void *b, void *y, const From &row) const
+    {
+        run(queue, a, b, y, false, row);
+    }
+    [[nodiscard]] bool addsRows() const { return m_way == Way::Result; }
 
 private:
     /// The unaligned matrix, and what is made of a piece of it.
@@ -27,6 +36,7 @@ private:
         Columns, ///< A, which is transposed: pieces are some columns of all rows, and make rows of Y
     };
     UnalignedProduct(CudaDevice &device, const ProductShape &shape, Way way);
+    void run(CudaQueue &queue, const void *a, const void *b, void *y, bool adds, const From &bias) const;
     [[nodiscard]] bool makeProducts();
     [[nodiscard]] bool makeProduct(std::int64_t rows, std::int64_t columns);
     [[nodiscard]] RowsAndPiece pieceAt(std::int64_t row, std::int64_t column) const;

@@ -36,7 +36,7 @@ struct RowsAndPiece {
     [[nodiscard]] PLANLOOM_KERNEL_CODE std::int64_t across() const { return (columns + kSide - 1) / kSide; }
     [[nodiscard]] PLANLOOM_KERNEL_CODE std::int64_t tiles() const { return across() * ((rows + kSide - 1) / kSide); }
 
-    /// f(words, offset in rows, offset in the piece, rows, columns) for the block's tiles.
+    /// f(words, its first row, its first column, rows, columns) for the block's tiles.
     template <class F>
     PLANLOOM_KERNEL_CODE void eachTile(Block &block, F f) const
     {
@@ -45,8 +45,7 @@ struct RowsAndPiece {
             const std::int64_t column = restOf(down, across()) * kSide;
             const std::int64_t row = down * kSide;
             const auto least = [](std::int64_t n) { return static_cast<int>(n < kSide ? n : kSide); };
-            f(reinterpret_cast<std::uint32_t *>(block.extra), row * leading + column, column * rows + row,
-              least(rows - row), least(columns - column));
+            f(reinterpret_cast<std::uint32_t *>(block.extra), row, column, least(rows - row), least(columns - column));
         }
     }
 };
@@ -55,9 +54,9 @@ struct RowsAndPiece {
 struct TurnRows : RowsAndPiece {
     PLANLOOM_KERNEL_CODE void run(Block &block) const
     {
-        eachTile(block, [&](std::uint32_t *words, std::int64_t at, std::int64_t atPiece, int height, int width) {
-            const auto *x = static_cast<const std::uint16_t *>(from) + at;
-            auto *piece = static_cast<std::uint16_t *>(to) + atPiece;
+        eachTile(block, [&](std::uint32_t *words, std::int64_t top, std::int64_t column, int height, int width) {
+            const auto *x = static_cast<const std::uint16_t *>(from) + top * leading + column;
+            auto *piece = static_cast<std::uint16_t *>(to) + column * rows + top;
             block.each([&](int t) {
                 for (int first = t; first < kPairs * kSide; first += kAtOnce * block.threads) {
                     std::uint32_t pairs[kAtOnce];
@@ -78,32 +77,34 @@ struct TurnRows : RowsAndPiece {
                 }
             });
             block.items(kSide * kSide / kChunk, [&](std::int64_t item) {
-                const int column = static_cast<int>(item) / kChunk;
+                const int own = static_cast<int>(item) / kChunk;
                 const int row = static_cast<int>(item) % kChunk * kChunk;
-                if (column >= width || row >= height)
+                if (own >= width || row >= height)
                     return;
-                const std::uint32_t *own = words + column * kPitch + row / 2;
-                putChunk(piece + column * rows + row, {{own[0], own[1], own[2], own[3]}});
+                const std::uint32_t *pairs = words + own * kPitch + row / 2;
+                putChunk(piece + own * rows + row, {{pairs[0], pairs[1], pairs[2], pairs[3]}});
             });
         });
     }
 };
 
-/// The rows of a piece.
+/// The rows of a piece, plus one that is added to each.
 struct TurnPiece : RowsAndPiece {
+    From bias; ///< data may be nullptr
+
     PLANLOOM_KERNEL_CODE void run(Block &block) const
     {
-        eachTile(block, [&](std::uint32_t *words, std::int64_t at, std::int64_t atPiece, int height, int width) {
-            const auto *piece = static_cast<const std::uint16_t *>(from) + atPiece;
-            auto *y = static_cast<std::uint16_t *>(to) + at;
+        eachTile(block, [&](std::uint32_t *words, std::int64_t top, std::int64_t column, int height, int width) {
+            const auto *piece = static_cast<const std::uint16_t *>(from) + column * rows + top;
+            auto *y = static_cast<std::uint16_t *>(to) + top * leading + column;
             block.items(kSide * kSide / kChunk, [&](std::int64_t item) {
-                const int column = static_cast<int>(item) / kChunk;
+                const int own = static_cast<int>(item) / kChunk;
                 const int row = static_cast<int>(item) % kChunk * kChunk;
-                if (column >= width || row >= height)
+                if (own >= width || row >= height)
                     return;
-                const Words chunk = wordsAt(piece + column * rows + row, 0);
+                const Words chunk = wordsAt(piece + own * rows + row, 0);
                 for (int k = 0; k < 4; ++k)
-                    words[column * kPitch + row / 2 + k] = chunk.at[k];
+                    words[own * kPitch + row / 2 + k] = chunk.at[k];
             });
             block.items(kPairs * kSide, [&](std::int64_t item) {
                 const int i = static_cast<int>(item);
@@ -112,8 +113,15 @@ struct TurnPiece : RowsAndPiece {
                     return;
                 const std::uint32_t pair = words[i % kSide * kPitch + i / kSide];
                 std::uint16_t *one = y + row * leading + i % kSide;
-                one[0] = static_cast<std::uint16_t>(pair);
-                one[leading] = static_cast<std::uint16_t>(pair >> 16);
+                auto first = static_cast<std::uint16_t>(pair);
+                auto second = static_cast<std::uint16_t>(pair >> 16);
+                if (bias.data != nullptr) {
+                    const float added = bias.at(column + i % kSide);
+                    first = narrow(widen(first) + added);
+                    second = narrow(widen(second) + added);
+                }
+                one[0] = first;
+                one[leading] = second;
             });
         });
     }
