@@ -65,14 +65,20 @@ class Product {
 public:
     static Result<Product> make(const Request &request, const ProductShape &shape)
     {
-        Product made;
-        made.m_pieces = UnalignedProduct::make(request.device, shape);
+        Product made = inPieces(request, shape);
         if (made.m_pieces != nullptr)
             return made;
         auto whole = MatrixProduct::make(request.device, shape);
         if (!whole)
             return whole.error();
         made.m_whole = std::make_shared<MatrixProduct>(std::move(*whole));
+        return made;
+    }
+    /// Nothing if one call is faster.
+    static Product inPieces(const Request &request, const ProductShape &shape)
+    {
+        Product made;
+        made.m_pieces = UnalignedProduct::make(request.device, shape);
         return made;
     }
     void run(CudaQueue &queue, const void *a, const void *b, void *y, bool adds = false) const
@@ -146,9 +152,7 @@ Made makeProduct(const Request &request)
     const auto bias = shape && biased ? biasOf(request, *shape) : std::nullopt;
     if (!shape || (biased && !bias))
         return onlyOnHost(request);
-    auto product = Product::make(request, *shape);
-    if (!product)
-        return product.error();
+    Result<Product> product = Product::inPieces(request, *shape);
     if (biased && !product->isInPieces()) {
         auto whole = ProductWithBias::make(request, *shape, Epilogue::Bias);
         if (whole)
@@ -158,6 +162,10 @@ Made makeProduct(const Request &request)
         if (whole.error().code != ErrorCode::Unsupported)
             return whole.error();
     }
+    if (!product->isInPieces())
+        product = Product::make(request, *shape);
+    if (!product)
+        return product.error();
     return makeFunction([product = std::move(*product), kernel = bias.value_or(BiasAct()),
                          biased](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
         if (biased && product.withRows() != nullptr) {
