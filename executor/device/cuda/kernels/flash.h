@@ -330,7 +330,7 @@ struct FlashGradient : FlashTiles<D, M, Steps> {
 };
 
 template <int D>
-using FlashSteps = FlashGradient<D, 1, D == 64 ? 64 : 32>;
+using FlashSteps = FlashGradient<D, 1, 32>;
 
 /// The sums of dY Y of each query.
 template <int D>
@@ -362,9 +362,11 @@ struct FlashMeans {
 /// dQ: a block has a tile of queries and walks the keys that these see.
 template <int D>
 struct FlashQueryGradient : FlashSteps<D> {
-    using Tiles = FlashTiles<D, 1, D == 64 ? 64 : 32>;
+    using Tiles = FlashTiles<D, 1, 32>;
     using Tiles::shape;
     static constexpr int kSteps = Tiles::kSteps;
+    static constexpr int kThreads = kFlashThreads;
+    static constexpr int kResident = D == 64 ? 3 : 2; ///< blocks of a multiprocessor: registers are shared out for them
     /// Floats of Block::extra: at first the queries and gradients, then two stages of keys and values.
     static constexpr std::int64_t kExtra = 4 * Tiles::kStage / 2;
     static_assert(2 * Tiles::kRows * D <= 4 * Tiles::kStage, "");
@@ -462,9 +464,11 @@ struct FlashQueryGradient : FlashSteps<D> {
 /// are turned: a warp has 16 keys.
 template <int D>
 struct FlashKeyGradient : FlashSteps<D> {
-    using Tiles = FlashTiles<D, 1, D == 64 ? 64 : 32>;
+    using Tiles = FlashTiles<D, 1, 32>;
     using Tiles::shape;
     static constexpr int kSteps = Tiles::kSteps;
+    static constexpr int kThreads = kFlashThreads;
+    static constexpr int kResident = D == 64 ? 3 : 2;
     /// Floats of Block::extra: two stages of queries, gradients of results, and two numbers for each of them.
     static constexpr std::int64_t kExtra = 4 * Tiles::kStage / 2 + 4 * kSteps;
 
