@@ -49,7 +49,13 @@ struct FlashTiles {
     {
         unrolled<2 * M>([&](int i) { f(i / 2, i % 2); });
     }
-    /// f(j, i) for a thread's elements of the scores in row @p half of two.
+    /// f(j, i) for a thread's elements of the scores in each row of m: those of a column follow each other.
+    template <class F>
+    PLANLOOM_KERNEL_CODE static void forColumns(F f)
+    {
+        unrolled<kSteps / 2>([&](int j) { f(j / 4, j % 4); });
+    }
+    /// The same in row @p half of two.
     template <class F>
     PLANLOOM_KERNEL_CODE static void forScores(int half, F f)
     {
@@ -330,7 +336,7 @@ struct FlashGradient : FlashTiles<D, M, Steps> {
 };
 
 template <int D>
-using FlashSteps = FlashGradient<D, 1, 32>;
+using FlashSteps = FlashGradient<D, 1, D == 64 ? 64 : 32>;
 
 /// The sums of dY Y of each query.
 template <int D>
@@ -362,11 +368,9 @@ struct FlashMeans {
 /// dQ: a block has a tile of queries and walks the keys that these see.
 template <int D>
 struct FlashQueryGradient : FlashSteps<D> {
-    using Tiles = FlashTiles<D, 1, 32>;
+    using Tiles = FlashTiles<D, 1, D == 64 ? 64 : 32>;
     using Tiles::shape;
     static constexpr int kSteps = Tiles::kSteps;
-    static constexpr int kThreads = kFlashThreads;
-    static constexpr int kResident = D == 64 ? 3 : 2; ///< blocks of a multiprocessor: registers are shared out for them
     /// Floats of Block::extra: at first the queries and gradients, then two stages of keys and values.
     static constexpr std::int64_t kExtra = 4 * Tiles::kStage / 2;
     static_assert(2 * Tiles::kRows * D <= 4 * Tiles::kStage, "");
@@ -439,16 +443,14 @@ struct FlashQueryGradient : FlashSteps<D> {
             const bool whole =
                 mask == nullptr && base + kSteps <= this->tokens() && (shape.causal == 0 || base + kSteps <= at.first);
             alone(block, [&](int t) {
-                Tiles::forRows([&](int m, int half) {
-                    const int token = at.first + Tiles::rowOf(t, m, half);
-                    Tiles::forScores(half, [&](int j, int i) {
-                        const int key = base + Tiles::columnOf(t, j, i);
-                        const bool seen = whole
-                            || (key < this->tokens() && (shape.causal == 0 || key <= token)
-                                && (mask == nullptr || mask[key] != 0));
-                        const float weight = seen ? powerOfTwo(weights(t)[m][j][i] * scale - logs(t)[m][half]) : 0.0F;
-                        gradients(t)[m][j][i] = weight * (gradients(t)[m][j][i] - mids(t)[m][half]);
-                    });
+                Tiles::forColumns([&](int j, int i) {
+                    const int key = base + Tiles::columnOf(t, j, i);
+                    const bool seen = whole
+                        || (key < this->tokens() && (shape.causal == 0 || key <= at.first + Tiles::rowOf(t, 0, i / 2))
+                            && (mask == nullptr || mask[key] != 0));
+                    const float weight = seen ? powerOfTwo(weights(t)[0][j][i] * scale - logs(t)[0][i / 2]) : 0.0F;
+                    float &gradient = gradients(t)[0][j][i];
+                    gradient = weight * (gradient - mids(t)[0][i / 2]);
                 });
             });
             Tiles::addTo(block, sums, gradients, stage(step % 2));
@@ -464,11 +466,9 @@ struct FlashQueryGradient : FlashSteps<D> {
 /// are turned: a warp has 16 keys.
 template <int D>
 struct FlashKeyGradient : FlashSteps<D> {
-    using Tiles = FlashTiles<D, 1, 32>;
+    using Tiles = FlashTiles<D, 1, D == 64 ? 64 : 32>;
     using Tiles::shape;
     static constexpr int kSteps = Tiles::kSteps;
-    static constexpr int kThreads = kFlashThreads;
-    static constexpr int kResident = D == 64 ? 3 : 2;
     /// Floats of Block::extra: two stages of queries, gradients of results, and two numbers for each of them.
     static constexpr std::int64_t kExtra = 4 * Tiles::kStage / 2 + 4 * kSteps;
 
@@ -552,26 +552,22 @@ struct FlashKeyGradient : FlashSteps<D> {
             const bool whole =
                 base + kSteps <= this->tokens() && (shape.causal == 0 || base >= at.first + Tiles::kRows);
             alone(block, [&](int t) {
-                Tiles::forRows([&](int m, int half) {
-                    const int key = at.first + Tiles::rowOf(t, m, half);
-                    Tiles::forScores(half, [&](int j, int i) {
-                        const int column = Tiles::columnOf(t, j, i);
-                        const bool sees = seen(t)[half]
-                            && (whole
-                                || (base + column < this->tokens() && (shape.causal == 0 || key <= base + column)));
-                        float &weight = weights(t)[m][j][i];
-                        weight = sees ? powerOfTwo(weight * scale - logs[column] * kLog2E) : 0.0F;
-                    });
+                Tiles::forColumns([&](int j, int i) {
+                    const int column = Tiles::columnOf(t, j, i);
+                    const bool sees = seen(t)[i / 2]
+                        && (whole
+                            || (base + column < this->tokens()
+                                && (shape.causal == 0 || at.first + Tiles::rowOf(t, 0, i / 2) <= base + column)));
+                    float &weight = weights(t)[0][j][i];
+                    weight = sees ? powerOfTwo(weight * scale - logs[column] * kLog2E) : 0.0F;
                 });
             });
             Tiles::addTo(block, dV, weights, stage(2 + step % 2));
             Tiles::score(block, v, stage(2 + step % 2), gradients);
             alone(block, [&](int t) {
-                Tiles::forRows([&](int m, int half) {
-                    Tiles::forScores(half, [&](int j, int i) {
-                        float &gradient = gradients(t)[m][j][i];
-                        gradient = weights(t)[m][j][i] * (gradient - logs[kSteps + Tiles::columnOf(t, j, i)]);
-                    });
+                Tiles::forColumns([&](int j, int i) {
+                    float &gradient = gradients(t)[0][j][i];
+                    gradient = weights(t)[0][j][i] * (gradient - logs[kSteps + Tiles::columnOf(t, j, i)]);
                 });
             });
             Tiles::addTo(block, dK, gradients, stage(step % 2));
