@@ -199,7 +199,7 @@ ColumnSums sumOfParts(const float *parts, std::int64_t count, std::int64_t sums)
 Result<RowSums> RowSums::make(const Request &request, Kind kind, std::int64_t outer, std::int64_t rows,
                               std::int64_t columns)
 {
-    constexpr std::int64_t kBlocks = 396; // three on each processor of an H100
+    constexpr std::int64_t kBlocks = 264; // two on each processor of an H100, as many as it runs at a time
     constexpr std::int64_t kLeast = 8;    // rows of a thread
     RowSums made;
     ColumnSums &sums = made.m_sums;
