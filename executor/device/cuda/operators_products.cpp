@@ -75,10 +75,10 @@ public:
         return made;
     }
     /// Nothing if one call is faster.
-    static Product inPieces(const Request &request, const ProductShape &shape)
+    static Product inPieces(const Request &request, const ProductShape &shape, bool biased = false)
     {
         Product made;
-        made.m_pieces = UnalignedProduct::make(request.device, shape);
+        made.m_pieces = UnalignedProduct::make(request.device, shape, biased);
         return made;
     }
     void run(CudaQueue &queue, const void *a, const void *b, void *y, bool adds = false) const
@@ -152,7 +152,7 @@ Made makeProduct(const Request &request)
     const auto bias = shape && biased ? biasOf(request, *shape) : std::nullopt;
     if (!shape || (biased && !bias))
         return onlyOnHost(request);
-    Result<Product> product = Product::inPieces(request, *shape);
+    Result<Product> product = Product::inPieces(request, *shape, biased);
     if (biased && !product->isInPieces()) {
         auto whole = ProductWithBias::make(request, *shape, Epilogue::Bias);
         if (whole)

@@ -63,8 +63,8 @@ bool MatrixProduct::describe(const ProductShape &shape)
         && layout(m_b, shape.kindB, shape.transB ? shape.inner : shape.columns,
                   shape.transB ? shape.columns : shape.inner, shape.batch, shape.strideB)
         && layout(m_a, shape.kindA, shape.transA ? shape.rows : shape.inner, shape.transA ? shape.inner : shape.rows,
-                  shape.batch, shape.strideA)
-        && layout(m_y, shape.kindY, shape.columns, shape.rows, shape.batch, shape.rows * shape.columns);
+                  shape.batch, shape.strideA, shape.leadingA)
+        && layout(m_y, shape.kindY, shape.columns, shape.rows, shape.batch, shape.rows * shape.columns, shape.leadingY);
 }
 
 bool MatrixProduct::describeEpilogue(const ProductShape &shape)
@@ -98,12 +98,12 @@ int MatrixProduct::point(const EpilogueData &with) const
 }
 
 bool MatrixProduct::layout(MatrixLayout &made, Kind kind, std::int64_t rows, std::int64_t columns, std::int64_t batch,
-                           std::int64_t stride)
+                           std::int64_t stride, std::int64_t leading)
 {
     const ProductApi &api = *m_device->provider().products;
     const auto count = static_cast<std::int32_t>(batch);
     return api.createLayout(&made, dataKind(kind), static_cast<std::uint64_t>(rows),
-                            static_cast<std::uint64_t>(columns), rows)
+                            static_cast<std::uint64_t>(columns), leading > 0 ? leading : rows)
         == 0
         && (batch == 1
             || (api.setLayout(made, LayoutAttribute::BatchCount, &count, sizeof count) == 0

@@ -11,6 +11,7 @@ struct ProductShape {
     bool transA = false, transB = false;
     std::int64_t batch = 1;
     std::int64_t strideA = 0, strideB = 0; ///< elements from one matrix to the next; 0: all the same
+    std::int64_t leadingA = 0, leadingY = 0; ///< elements from one row to the next; 0: rows follow each other
     Kind kindA = Kind::F32, kindB = Kind::F32, kindY = Kind::F32;
     bool adds = false;
     Epilogue epilogue = Epilogue::None; ///< of batch 1
@@ -42,7 +43,7 @@ private:
     explicit MatrixProduct(CudaDevice &device) : m_device(&device) {}
     bool describe(const ProductShape &shape);
     bool layout(MatrixLayout &made, Kind kind, std::int64_t rows, std::int64_t columns, std::int64_t batch,
-                std::int64_t stride);
+                std::int64_t stride, std::int64_t leading = 0);
     bool describeEpilogue(const ProductShape &shape);
     int point(const EpilogueData &with) const;
     bool choose(std::uint32_t alignment);

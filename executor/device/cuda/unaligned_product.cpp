@@ -37,40 +37,50 @@ UnalignedProduct::UnalignedProduct(CudaDevice &device, const ProductShape &shape
       m_shape(shape),
       m_way(way),
       m_rows(way == Way::Columns ? shape.inner : shape.rows),
-      m_columns(way == Way::Result ? shape.columns : (way == Way::Sum ? shape.inner : shape.rows))
+      m_columns(way == Way::Strided || way == Way::Result ? shape.columns
+                                                          : (way == Way::Sum ? shape.inner : shape.rows))
 {
+    while (way == Way::Strided && !isAligned(m_step * m_columns))
+        m_step *= 2;
+    if (way == Way::Strided) {
+        m_pieceRows = m_rows / m_step;
+        m_pieceColumns = std::max<std::int64_t>(0, m_columns - (kUnit - 1)) / kUnit * kUnit;
+        return;
+    }
     const std::int64_t room = device.provider().pieceBytes / kHalf;
     const std::int64_t sums = device.provider().sumBytes / static_cast<std::int64_t>(sizeof(float));
     m_pieceRows = way == Way::Columns ? m_rows : partOf(m_rows, (way == Way::Sum ? sums : room) / m_shape.columns);
     m_pieceColumns = way == Way::Result || m_pieceRows == 0 ? m_columns : partOf(m_columns, room / m_pieceRows);
 }
 
-std::unique_ptr<UnalignedProduct> UnalignedProduct::make(CudaDevice &device, const ProductShape &shape)
+std::unique_ptr<UnalignedProduct> UnalignedProduct::make(CudaDevice &device, const ProductShape &shape, bool row)
 {
     const bool half = shape.kindA == Kind::BF16 && shape.kindB == Kind::BF16;
     if (!half || device.products() == nullptr || shape.batch != 1 || shape.adds || shape.epilogue != Epilogue::None)
         return nullptr;
     std::optional<Way> way;
-    const bool rows = isAligned(shape.rows);
+    const bool alignedRows = isAligned(shape.rows);
     const bool inner = isAligned(shape.inner);
     const bool columns = isAligned(shape.columns);
-    if (shape.kindY == Kind::BF16 && !shape.transA && shape.transB && rows && inner && !columns)
-        way = Way::Result;
-    if (shape.kindY == Kind::BF16 && !shape.transA && !shape.transB && rows && columns && !inner)
+    if (shape.kindY == Kind::BF16 && !shape.transA && shape.transB && alignedRows && inner && !columns)
+        way = row || shape.columns < 2 * kUnit ? Way::Result : Way::Strided;
+    if (shape.kindY == Kind::BF16 && !shape.transA && !shape.transB && alignedRows && columns && !inner)
         way = Way::Sum;
-    if (shape.transA && !shape.transB && inner && columns && !rows)
+    if (shape.transA && !shape.transB && inner && columns && !alignedRows)
         way = Way::Columns;
     if (!way)
         return nullptr;
     std::unique_ptr<UnalignedProduct> made(new UnalignedProduct(device, shape, *way));
     const bool isLarge = made->m_rows * made->m_columns >= device.provider().leastUnaligned;
-    return isLarge && made->makeProducts() && device.makePieces() ? std::move(made) : nullptr;
+    return isLarge && made->makeProducts() && (way == Way::Strided || device.makePieces()) ? std::move(made) : nullptr;
 }
 
 bool UnalignedProduct::makeProducts()
 {
     if (m_pieceRows == 0 || m_pieceColumns == 0)
         return false;
+    if (m_way == Way::Strided)
+        return makeProduct(m_pieceRows, m_pieceColumns);
     for (const std::int64_t rows : {m_pieceRows, m_rows % m_pieceRows})
         for (const std::int64_t columns : {m_pieceColumns, m_columns % m_pieceColumns})
             if (rows > 0 && columns > 0 && !makeProduct(rows, columns))
@@ -82,6 +92,12 @@ bool UnalignedProduct::makeProduct(std::int64_t rows, std::int64_t columns)
 {
     ProductShape shape = m_shape;
     switch (m_way) {
+    case Way::Strided:
+        shape.rows = rows;
+        shape.columns = columns;
+        shape.leadingA = m_step * m_shape.inner;
+        shape.leadingY = m_step * m_columns;
+        break;
     case Way::Result: // transposed, as B A'
         shape.rows = columns;
         shape.columns = rows;
@@ -122,6 +138,11 @@ const MatrixProduct &UnalignedProduct::productOf(const RowsAndPiece &piece) cons
 
 void UnalignedProduct::run(CudaQueue &queue, const void *a, const void *b, void *y, bool adds, const From &bias) const
 {
+    if (m_way == Way::Strided) {
+        runStrided(queue, static_cast<const std::uint16_t *>(a), static_cast<const std::uint16_t *>(b),
+                   static_cast<std::uint16_t *>(y));
+        return;
+    }
     m_device->workspace(queue); // and with it the memory for pieces
     std::byte *const room = m_device->pieces();
     const auto *const halvesA = static_cast<const std::uint16_t *>(a);
@@ -162,6 +183,25 @@ void UnalignedProduct::run(CudaQueue &queue, const void *a, const void *b, void 
         rounded.y = {static_cast<std::uint16_t *>(y) + row * m_shape.columns, Kind::BF16, false};
         queue.elements(rounded, rounded.n);
     }
+}
+
+void UnalignedProduct::runStrided(CudaQueue &queue, const std::uint16_t *a, const std::uint16_t *b,
+                                  std::uint16_t *y) const
+{
+    for (std::int64_t row = 0; row < m_step; ++row) {
+        const std::int64_t column = EndColumns::mainOf(row, m_columns);
+        m_products.front().product.run(queue, a + row * m_shape.inner, b + column * m_shape.inner,
+                                       y + row * m_columns + column);
+    }
+    EndColumns ends;
+    ends.x = a;
+    ends.w = b;
+    ends.y = y;
+    ends.rows = m_rows;
+    ends.inner = m_shape.inner;
+    ends.columns = m_columns;
+    ends.main = m_pieceColumns;
+    queue.items(ends, ends.items());
 }
 
 } // namespace planloom::cuda

@@ -41,7 +41,7 @@
     X(PoolForward) X(PoolGradient) X(BatchNormSums) X(BatchNormStatistics) X(BatchNorm) X(BatchNormGradientSums)       \
     X(BatchNormPlanes) X(BatchNormGradient) X(ConvolutionForward) X(ConvolutionInputGradient)                          \
     X(ConvolutionWeightGradient) X(MoveState) X(ReadStates) X(CellForward) X(CellBackward) X(PeepholeGradient)      \
-    X(SparseProduct) X(SparseProductGradient) X(SparseWeightGradient) X(TurnRows) X(TurnPiece) \
+    X(SparseProduct) X(SparseProductGradient) X(SparseWeightGradient) X(EndColumns) X(TurnRows) X(TurnPiece) \
     X(PadChannels) X(WeightGradientTiles) X(WeightGradientSums) \
     X(ChannelNormSums) X(ChannelNorm) X(ChannelNormGradientSums) X(ChannelNormGradient) \
     X(ChannelMaxPool) X(ChannelMaxPoolGradient)

@@ -50,6 +50,37 @@ struct RowsAndPiece {
     }
 };
 
+/// Columns at both ends of Y = X W' in bfloat16: of each row all but @c main, which begin where its address is a
+/// multiple of 16 bytes. Rows of X (rows, inner) and W (columns, inner) are multiples of 8 elements.
+struct EndColumns {
+    const std::uint16_t *x = nullptr, *w = nullptr;
+    std::uint16_t *y = nullptr;
+    std::int64_t rows = 0, inner = 0, columns = 0, main = 0;
+
+    /// Where they begin.
+    [[nodiscard]] PLANLOOM_KERNEL_CODE static std::int64_t mainOf(std::int64_t row, std::int64_t columns)
+    {
+        return (8 - row % 8 * (columns % 8) % 8) % 8;
+    }
+    [[nodiscard]] PLANLOOM_KERNEL_CODE std::int64_t items() const { return rows * (columns - main); }
+    PLANLOOM_KERNEL_CODE void run(Block &block) const
+    {
+        block.grid(items(), [&](std::int64_t item) {
+            std::int64_t row = item;
+            const std::int64_t number = restOf(row, columns - main);
+            const std::int64_t column = number < mainOf(row, columns) ? number : number + main;
+            const std::int64_t pieces = inner / 8;
+            float sum = 0;
+            for (std::int64_t i = 0; i < pieces; ++i) {
+                const Words a = wordsAt(x, row * pieces + i);
+                const Words b = wordsAt(w, column * pieces + i);
+                unrolled<8>([&](int e) { sum += Pack<std::uint16_t>::at(a, e) * Pack<std::uint16_t>::at(b, e); });
+            }
+            y[row * columns + column] = narrow(sum);
+        });
+    }
+};
+
 /// The piece of rows.
 struct TurnRows : RowsAndPiece {
     PLANLOOM_KERNEL_CODE void run(Block &block) const
