@@ -90,21 +90,20 @@ struct TurnRows : RowsAndPiece {
             auto *piece = static_cast<std::uint16_t *>(to) + column * rows + top;
             block.each([&](int t) {
                 for (int first = t; first < kPairs * kSide; first += kAtOnce * block.threads) {
-                    std::uint32_t pairs[kAtOnce];
+                    // All are read, also what is beside the tile, before the first is used.
+                    std::uint16_t even[kAtOnce], odd[kAtOnce];
                     PLANLOOM_UNROLLED
                     for (int k = 0; k < kAtOnce; ++k) {
                         const int i = first + k * block.threads;
-                        const int row = i / kSide * 2;
-                        pairs[k] = 0;
-                        if (row < height && i % kSide < width) {
-                            const std::uint16_t *one = x + row * leading + i % kSide;
-                            pairs[k] = one[0] | static_cast<std::uint32_t>(one[leading]) << 16;
-                        }
+                        const int row = i / kSide * 2 < height ? i / kSide * 2 : 0;
+                        const std::uint16_t *one = x + row * leading + (i % kSide < width ? i % kSide : 0);
+                        even[k] = one[0];
+                        odd[k] = one[leading];
                     }
                     PLANLOOM_UNROLLED
                     for (int k = 0; k < kAtOnce; ++k)
                         if (const int i = first + k * block.threads; i < kPairs * kSide)
-                            words[i % kSide * kPitch + i / kSide] = pairs[k];
+                            words[i % kSide * kPitch + i / kSide] = even[k] | static_cast<std::uint32_t>(odd[k]) << 16;
                 }
             });
             block.items(kSide * kSide / kChunk, [&](std::int64_t item) {
