@@ -443,15 +443,23 @@ struct FlashQueryGradient : FlashSteps<D> {
             const bool whole =
                 mask == nullptr && base + kSteps <= this->tokens() && (shape.causal == 0 || base + kSteps <= at.first);
             alone(block, [&](int t) {
-                Tiles::forColumns([&](int j, int i) {
-                    const int key = base + Tiles::columnOf(t, j, i);
-                    const bool seen = whole
-                        || (key < this->tokens() && (shape.causal == 0 || key <= at.first + Tiles::rowOf(t, 0, i / 2))
-                            && (mask == nullptr || mask[key] != 0));
-                    const float weight = seen ? powerOfTwo(weights(t)[0][j][i] * scale - logs(t)[0][i / 2]) : 0.0F;
-                    float &gradient = gradients(t)[0][j][i];
-                    gradient = weight * (gradient - mids(t)[0][i / 2]);
-                });
+                const auto weigh = [&](auto sees) {
+                    Tiles::forColumns([&](int j, int i) {
+                        const float exponent = weights(t)[0][j][i] * scale - logs(t)[0][i / 2];
+                        const float weight = sees(j, i) ? powerOfTwo(exponent) : 0.0F;
+                        float &gradient = gradients(t)[0][j][i];
+                        gradient = weight * (gradient - mids(t)[0][i / 2]);
+                    });
+                };
+                if (whole)
+                    weigh([](int, int) { return true; });
+                else
+                    weigh([&](int j, int i) {
+                        const int key = base + Tiles::columnOf(t, j, i);
+                        return key < this->tokens()
+                            && (shape.causal == 0 || key <= at.first + Tiles::rowOf(t, 0, i / 2))
+                            && (mask == nullptr || mask[key] != 0);
+                    });
             });
             Tiles::addTo(block, sums, gradients, stage(step % 2));
             meet(block);
@@ -552,15 +560,21 @@ struct FlashKeyGradient : FlashSteps<D> {
             const bool whole =
                 base + kSteps <= this->tokens() && (shape.causal == 0 || base >= at.first + Tiles::kRows);
             alone(block, [&](int t) {
-                Tiles::forColumns([&](int j, int i) {
-                    const int column = Tiles::columnOf(t, j, i);
-                    const bool sees = seen(t)[i / 2]
-                        && (whole
-                            || (base + column < this->tokens()
-                                && (shape.causal == 0 || at.first + Tiles::rowOf(t, 0, i / 2) <= base + column)));
-                    float &weight = weights(t)[0][j][i];
-                    weight = sees ? powerOfTwo(weight * scale - logs[column] * kLog2E) : 0.0F;
-                });
+                const auto weigh = [&](auto sees) {
+                    Tiles::forColumns([&](int j, int i) {
+                        float &weight = weights(t)[0][j][i];
+                        const float exponent = weight * scale - logs[Tiles::columnOf(t, j, i)] * kLog2E;
+                        weight = seen(t)[i / 2] && sees(j, i) ? powerOfTwo(exponent) : 0.0F;
+                    });
+                };
+                if (whole)
+                    weigh([](int, int) { return true; });
+                else
+                    weigh([&](int j, int i) {
+                        const int query = base + Tiles::columnOf(t, j, i);
+                        return query < this->tokens()
+                            && (shape.causal == 0 || at.first + Tiles::rowOf(t, 0, i / 2) <= query);
+                    });
             });
             Tiles::addTo(block, dV, weights, stage(2 + step % 2));
             Tiles::score(block, v, stage(2 + step % 2), gradients);
