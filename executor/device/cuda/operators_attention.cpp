@@ -90,23 +90,22 @@ Made makeFlashGradient(const Request &request, const AttentionShape &shape)
     if (!means)
         return means.error();
     FlashMeans<D> mean;
-    mean.saved.shape = shape;
+    mean.shape = shape;
     mean.made = at<float>(*means);
     return makeFunction([mean, kept = *means](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
-        FlashSaved &saved = mean.saved;
-        AttentionShape &s = saved.shape;
+        AttentionShape &s = mean.shape;
         s.qkv.data = in[1];
         s.mask = static_cast<const std::int64_t *>(given(in, 4));
-        saved.dy = static_cast<const std::uint16_t *>(in[0]);
+        mean.dy = static_cast<const std::uint16_t *>(in[0]);
         mean.y = static_cast<const std::uint16_t *>(in[2]);
-        saved.logSumExp = static_cast<const float *>(in[3]);
-        saved.means = mean.made;
-        saved.dQkv = static_cast<std::uint16_t *>(out[0]);
-        const FlashQueryGradient<D> queries(saved);
-        const FlashKeyGradient<D> keys(saved);
+        mean.logSumExp = static_cast<const float *>(in[3]);
+        mean.means = mean.made;
+        mean.dQkv = static_cast<std::uint16_t *>(out[0]);
+        const FlashQueryGradient<D> queries{mean};
+        const FlashKeyGradient<D> keys{mean};
         queue.items(mean, s.n * s.heads * s.t);
-        queue.blocks(queries, s.n * s.heads * queries.tilesOfHead(), kFlashThreads, queries.kExtra);
-        queue.blocks(keys, s.n * s.kvHeads * keys.tilesOfHead(), kFlashThreads, keys.kExtra);
+        queue.blocks(queries, s.n * s.heads * tilesOf(s.t, kFlashRows), kFlashThreads, queries.kExtra);
+        queue.blocks(keys, s.n * s.kvHeads * tilesOf(s.t, kFlashRows), kFlashThreads, keys.kExtra);
     });
 }
 
