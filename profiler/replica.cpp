@@ -28,6 +28,9 @@ bool waitsForOthers(const program::Program &program, const program::Task &task)
 /// Spread evenly and the same each time (Knuth's multiplicative hashing).
 std::uint64_t scramble(std::uint64_t value) { return (value + 1) * 0x9e3779b97f4a7c15U >> 32; }
 
+/// Seconds, less than a kernel of any GPU: the least that is left where the time of a wait is taken off.
+constexpr double kShortest = 1e-7;
+
 constexpr std::size_t kDrawn = 1 << 16; ///< numbers that are drawn; samples have them from different places on
 
 /// In [-1, 1). Images have so many that drawing each would take longer than a GPU's step.
@@ -249,7 +252,6 @@ PassTimes &Replica::timesOf(const program::Task &task)
 
 void Replica::noteOperators(const program::Task &task, std::int64_t begin)
 {
-    constexpr double kShortest = 1e-7; // less than a kernel of any GPU
     const program::Compute &part = *task.as<program::Compute>();
     const bool backward = part.pass != program::Pass::Forward;
     PassTimes &times = timesOf(task);
@@ -266,7 +268,7 @@ void Replica::notePass(std::size_t index, std::int64_t nanoseconds)
 {
     const program::Task &task = m_tasks[index];
     const program::Compute &part = *task.as<program::Compute>();
-    const double seconds = std::max(static_cast<double>(nanoseconds) * kNanosecond - m_waitSeconds, 0.0);
+    const double seconds = std::max(static_cast<double>(nanoseconds) * kNanosecond - m_waitSeconds, kShortest);
     double &passSeconds = m_passSeconds[part.pass != program::Pass::Forward ? 1 : 0];
     passSeconds += seconds;
     m_segmentSeconds[m_segments[index]] += seconds;
@@ -336,7 +338,8 @@ void Replica::oneStep(Recorded recorded, const std::function<void()> &between)
         return;
     computed.push_back(static_cast<double>(nanoseconds() - segmentBegin) * kNanosecond);
     m_computed.push_back(std::move(computed));
-    m_optimizer.push_back(std::max(static_cast<double>(nanoseconds() - begin) * kNanosecond - m_waitSeconds, 0.0));
+    m_optimizer.push_back(
+        std::max(static_cast<double>(nanoseconds() - begin) * kNanosecond - m_waitSeconds, kShortest));
     m_segmentSeconds.back() += m_optimizer.back();
     m_steps.push_back(m_segmentSeconds);
     std::ranges::fill(m_segmentSeconds, 0);
