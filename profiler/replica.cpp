@@ -29,7 +29,7 @@ bool waitsForOthers(const program::Program &program, const program::Task &task)
 std::uint64_t scramble(std::uint64_t value) { return (value + 1) * 0x9e3779b97f4a7c15U >> 32; }
 
 /// Seconds, less than a kernel of any GPU: the least that is left where the time of a wait is taken off.
-constexpr double kShortest = 1e-7;
+constexpr double kLeastLeft = 1e-7;
 
 constexpr std::size_t kDrawn = 1 << 16; ///< numbers that are drawn; samples have them from different places on
 
@@ -259,7 +259,7 @@ void Replica::noteOperators(const program::Task &task, std::int64_t begin)
     times.operators.resize(std::max(times.operators.size(), first + m_ends.size()));
     for (std::size_t i = 0; i < m_ends.size(); ++i) {
         const double seconds = static_cast<double>(m_ends[i] - begin) * kNanosecond;
-        times.operators[first + i].push_back(m_runsLater ? std::max(seconds - m_waitSeconds, kShortest) : seconds);
+        times.operators[first + i].push_back(m_runsLater ? std::max(seconds - m_waitSeconds, kLeastLeft) : seconds);
         begin = m_ends[i];
     }
 }
@@ -268,7 +268,7 @@ void Replica::notePass(std::size_t index, std::int64_t nanoseconds)
 {
     const program::Task &task = m_tasks[index];
     const program::Compute &part = *task.as<program::Compute>();
-    const double seconds = std::max(static_cast<double>(nanoseconds) * kNanosecond - m_waitSeconds, kShortest);
+    const double seconds = std::max(static_cast<double>(nanoseconds) * kNanosecond - m_waitSeconds, kLeastLeft);
     double &passSeconds = m_passSeconds[part.pass != program::Pass::Forward ? 1 : 0];
     passSeconds += seconds;
     m_segmentSeconds[m_segments[index]] += seconds;
@@ -339,7 +339,7 @@ void Replica::oneStep(Recorded recorded, const std::function<void()> &between)
     computed.push_back(static_cast<double>(nanoseconds() - segmentBegin) * kNanosecond);
     m_computed.push_back(std::move(computed));
     m_optimizer.push_back(
-        std::max(static_cast<double>(nanoseconds() - begin) * kNanosecond - m_waitSeconds, kShortest));
+        std::max(static_cast<double>(nanoseconds() - begin) * kNanosecond - m_waitSeconds, kLeastLeft));
     m_segmentSeconds.back() += m_optimizer.back();
     m_steps.push_back(m_segmentSeconds);
     std::ranges::fill(m_segmentSeconds, 0);
