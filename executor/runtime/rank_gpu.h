@@ -29,7 +29,7 @@ std::string onProcessorsNote(std::int64_t ranks);
 class RankGpu {
 public:
     /// Ranks of one machine take its GPUs in turn, in the order of the plan's devices; several may have the same one.
-    /// What it runs is recorded: graphs always, every kernel for a window of @p kernelSeconds from the first step on
+    /// What it runs is recorded: graphs always, every kernel for a window of @p kernelSeconds from the first of them on
     /// and when @p recording is asked for one. The environment variable PLANLOOM_CUPTI=off keeps CUPTI out. @p
     /// communicator and @p recording must outlive it. Collective: ranks hear of each other's GPUs; no wait takes longer
     /// than @p deadline. Errors: those of the device and of communication.

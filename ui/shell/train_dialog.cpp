@@ -76,7 +76,7 @@ TrainDialog::TrainDialog(const agent::TrainRequest &last, QWidget *parent)
     m_kernels->setSpecialValueText(tr("no"));
     m_kernels->setSuffix(tr(" s"));
     m_kernels->setValue(static_cast<int>(std::ceil(last.settings.kernelSeconds)));
-    m_kernels->setToolTip(tr("How long every kernel and copy of GPUs is recorded, from the first step on"));
+    m_kernels->setToolTip(tr("How long every kernel and copy of GPUs is recorded, from the first one on"));
     m_seed->setEnabled(!last.resume);
     m_folder->setEnabled(!last.resume);
 
