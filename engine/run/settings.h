@@ -24,7 +24,7 @@ struct Settings {
     std::int64_t validateEvery = 0; ///< steps between evaluations on the validation set; 0: only at the end
     std::int64_t earlyStop = 0;     ///< end after so many validations without a better loss; 0: never
     std::int64_t traceEvery = 1;    ///< one step in so many is traced; 0: none
-    double kernelSeconds = 0;       ///< kernels of GPUs are recorded for so long from the first step on; 0: not
+    double kernelSeconds = 0;       ///< kernels of GPUs are recorded for so long from the first of them on; 0: not
     std::int64_t paced = 0; ///< 1: messages between the machines of a sampled job take as long as on their cards
     std::string arrivals; ///< RUN/arrivals.csv of a run with a parameter server, whose versions are made again as they
                           ///< were; absolute; empty: as workers arrive

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kFetchEvery{50};
 constexpr std::chrono::milliseconds kReadEvery{200}; ///< a reading of power is an average over 25 to 100 ms
-constexpr std::size_t kKernelRing = 1 << 17; ///< more than a fetch brings: as many as wait in the library
+constexpr std::size_t kKernelRing = 1 << 17;         ///< more than a fetch brings: as many as wait in the library
 constexpr std::size_t kTakenAtOnce = 512;
 
 } // namespace
@@ -59,10 +59,10 @@ KernelRecords::~KernelRecords()
 void KernelRecords::begin(std::int64_t origin)
 {
     m_origin = origin;
-    m_waits = m_seconds > 0;
-    if (m_waits)
+    if (m_seconds > 0) {
         openWindow(m_seconds);
-    else if (!record(PLANLOOM_RECORD_GRAPHS))
+        m_waits = m_open;
+    } else if (!record(PLANLOOM_RECORD_GRAPHS))
         return;
     m_thread = std::jthread([this](const std::stop_token &ended) { loop(ended); });
 }
@@ -85,6 +85,7 @@ std::chrono::steady_clock::time_point KernelRecords::timeIn(double seconds)
 
 void KernelRecords::openWindow(double seconds)
 {
+    m_length = seconds;
     m_closesAt = timeIn(seconds);
     if (m_open)
         return;
@@ -137,7 +138,7 @@ void KernelRecords::loop(const std::stop_token &ended)
         fetch(false);
         if (m_waits && m_kernels + m_copies > 0) {
             m_waits = false;
-            m_closesAt = timeIn(m_seconds);
+            m_closesAt = timeIn(m_length);
         }
         readDevice();
     }

@@ -64,6 +64,7 @@ private:
     RankId m_rank;
     int m_device;
     double m_seconds; ///< of the window at the beginning; 0: none
+    double m_length = 0; ///< seconds of the window that is open
     Recording &m_recording;
     std::int64_t m_origin = 0;
     std::int64_t m_kernels = 0, m_copies = 0, m_graphs = 0;

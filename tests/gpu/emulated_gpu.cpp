@@ -934,6 +934,7 @@ void EmulatedGpu::set(const Settings &settings)
     state().provider.graphs = settings.graphs ? &kGraphs : nullptr;
     state().provider.kernels = emulatedKernels();
     state().provider.rowThreads = 16;
+    state().provider.mostBlocks = 5; // so that blocks walk
     state().provider.leastPart = 1; // so that small sums are shared out, too
     state().provider.leastUnaligned = 1;
     state().provider.pieceBytes = state().provider.sumBytes = 1024; // and small products are made of several pieces

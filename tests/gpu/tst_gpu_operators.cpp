@@ -646,6 +646,11 @@ void TestGpuOperators::withoutLibrariesOthersCompute()
             const std::string wrong = last ? parity.compareLastChannels(c) : parity.compareTrained(c);
             QVERIFY2(wrong.empty(), (c.name + (": " + wrong)).c_str());
         }
+    for (const MadeOperator &made : MadeOperators::ofImages()) {
+        const std::string wrong =
+            parity.compareOperator(made.op, made.inputs, made.outputs, made.values, made.tolerance);
+        QVERIFY2(wrong.empty(), wrong.c_str());
+    }
     QVERIFY(!m_gpu->onHost().contains("Conv"));
     QCOMPARE(EmulatedGpu::takeCounts().convolutions, std::int64_t{0});
 }

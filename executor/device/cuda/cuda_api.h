@@ -257,6 +257,7 @@ struct Provider {
     const GraphApi *graphs = nullptr;     ///< nullptr: cuDNN is not there, our own kernels compute
     const void *const *kernels = nullptr;
     unsigned int rowThreads = kRowThreads; ///< threads of a block that works on one row; a power of 2
+    std::int64_t mostBlocks = 1 << 16; ///< of one start; a block then works on several items
     std::int64_t leastPart = 512; ///< elements that a thread adds up before a sum is shared out over more blocks
     /// Products with unaligned rows (unaligned_product.h): elements from which on they are made of pieces, bytes of a
     /// piece, and of sums over pieces.

@@ -261,8 +261,7 @@ void CudaQueue::call(void (*function)(void *), void *data)
 bool CudaQueue::beginCapture()
 {
     m_device.use();
-    if (m_device.products() != nullptr || m_device.graphs() != nullptr)
-        m_device.workspace(*this);
+    m_device.workspace(*this);
     if (m_capturesNothing || !m_device.failure().empty())
         return false;
     if (const int error = m_device.api().streamBeginCapture(m_stream, kCaptureThreadLocal); error != kSuccess) {
@@ -314,10 +313,10 @@ void CudaQueue::replay(device::CommandGraph &graph)
 void CudaQueue::launch(KernelNumber number, std::int64_t blocks, unsigned int threads, std::int64_t extra,
                        void **arguments)
 {
-    constexpr std::int64_t kMostBlocks = 1 << 16; // kernels walk what is beyond
     if (blocks <= 0)
         return;
-    const Grid grid{static_cast<unsigned int>(std::min(blocks, kMostBlocks)), 1, 1};
+    const std::int64_t most = m_device.provider().mostBlocks; // kernels walk what is beyond
+    const Grid grid{static_cast<unsigned int>(std::min(blocks, most)), 1, 1};
     const std::size_t sharedBytes = sharedBytesOf(threads, extra);
     m_device.check(m_device.api().launchKernel(m_device.provider().kernels[static_cast<std::size_t>(number)], grid,
                                                {threads, 1, 1}, arguments, sharedBytes, m_stream),
@@ -352,10 +351,8 @@ Status CudaDevice::prepare()
     t_current = {&m_provider, m_index};
     startLibrary(m_provider.products, m_products, "cuBLASLt", "products of matrices run on the host");
     startLibrary(m_provider.graphs, m_graphs, "cuDNN", "convolutions run by kernels of Planloom");
-    if (m_products == nullptr && m_graphs == nullptr)
-        return {};
-    void *workspace = nullptr;
-    if (!check(api().malloc(&workspace, kWorkspaceBytes), "memory for cuBLASLt and cuDNN")
+    void *workspace = nullptr; // of kernels of ours, too
+    if (!check(api().malloc(&workspace, kWorkspaceBytes), "memory for products and convolutions")
         || !check(api().eventCreate(&m_workspaceFree, kEventDisableTiming), "an event"))
         return planloom::failed(failure());
     m_workspace = static_cast<std::byte *>(workspace);

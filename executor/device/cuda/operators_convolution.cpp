@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution and its gradients: by cuDNN, or, where it is missing or refuses, by our own kernels.
+// Convolution and its gradients: by cuDNN, or, where it is missing, refuses or is wrong, by our own kernels.
 #include "executor/device/cuda/graph_convolution.h"
 #include "executor/device/cuda/image_support.h"
 

@@ -102,7 +102,11 @@ Made makePoolGrad(const Request &request)
     kernel.dy = from(request, 0);
     kernel.x = largest ? from(request, 1) : From();
     kernel.dx = to(request, 0);
-    From y = largest && request.hasInput(2) && isFloat(request.inputs[2]) ? from(request, 2) : From();
+    From y = largest && request.hasInput(2) && isFloat(request.inputs[2]) && request.in(2) == request.in(0)
+            && request.inputs[2].layout == request.inputs[0].layout
+            && kindOf(request.inputs[2]) == kindOf(request.inputs[1])
+        ? from(request, 2)
+        : From();
     return makeFunction([kernel, y, n = request.outSize(0)](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
         kernel.dy.data = in[0];
         kernel.x.data = kernel.pool.largest != 0 ? in[1] : nullptr;

@@ -88,12 +88,13 @@ struct NormGradient {
     To dScale, dBias;
 
     /// Few, as each has sums of its own, and all with the same number of rows.
-    static std::int64_t blocksOf(const KeptNormGradient &kernel)
+    static std::int64_t blocksOf(const KeptNormGradient &kernel, const Provider &provider)
     {
         constexpr std::int64_t kMost = 396; // three on each processor of an H100
+        const std::int64_t most = std::min(kMost, provider.mostBlocks);
         const std::int64_t groups = groupThreads(kernel.bits) >> kernel.bits;
         const std::int64_t turns = (kernel.rows + groups - 1) / groups;
-        const std::int64_t each = (turns + kMost - 1) / kMost;
+        const std::int64_t each = std::max<std::int64_t>(1, (turns + most - 1) / most);
         return (turns + each - 1) / each;
     }
     void give(CudaQueue &queue)
@@ -172,7 +173,7 @@ Made makeNormGrad(const Request &request, bool centred)
     made.columns.size = rows->size;
     made.columns.lanes = lanesOf(request);
     made.columns.parts = partsOf(request, rows->size, rows->rows, made.columns.lanes);
-    made.blocks = kernel.bits > 0 ? NormGradient::blocksOf(kernel) : 0;
+    made.blocks = kernel.bits > 0 ? NormGradient::blocksOf(kernel, request.device.provider()) : 0;
     made.each = centred ? 2 * rows->size : rows->size;
     if (request.hasOutput(1) || (centred && request.hasOutput(2))) {
         auto sums = scratchOf<float>(request, std::max(made.columns.parts, made.blocks) * made.each);

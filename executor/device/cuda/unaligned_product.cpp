@@ -12,7 +12,7 @@ constexpr std::int64_t kHalf = 2;   ///< bytes of an element
 constexpr std::int64_t kUnit = 8;   ///< elements in 16 bytes
 constexpr std::int64_t kTile = 128; ///< side of what a multiprocessor makes of a product
 
-bool isAligned(std::int64_t elements) { return elements % kUnit == 0; }
+bool isWhole(std::int64_t elements) { return elements % kUnit == 0; }
 
 /// Into what @p all rows or columns are cut if there is room for @p most: parts of whole tiles, as even as may be.
 std::int64_t partOf(std::int64_t all, std::int64_t most)
@@ -40,7 +40,7 @@ UnalignedProduct::UnalignedProduct(CudaDevice &device, const ProductShape &shape
       m_columns(way == Way::Strided || way == Way::Result ? shape.columns
                                                           : (way == Way::Sum ? shape.inner : shape.rows))
 {
-    while (way == Way::Strided && !isAligned(m_step * m_columns))
+    while (way == Way::Strided && !isWhole(m_step * m_columns))
         m_step *= 2;
     if (way == Way::Strided) {
         m_pieceRows = m_rows / m_step;
@@ -59,9 +59,9 @@ std::unique_ptr<UnalignedProduct> UnalignedProduct::make(CudaDevice &device, con
     if (!half || device.products() == nullptr || shape.batch != 1 || shape.adds || shape.epilogue != Epilogue::None)
         return nullptr;
     std::optional<Way> way;
-    const bool alignedRows = isAligned(shape.rows);
-    const bool inner = isAligned(shape.inner);
-    const bool columns = isAligned(shape.columns);
+    const bool alignedRows = isWhole(shape.rows);
+    const bool inner = isWhole(shape.inner);
+    const bool columns = isWhole(shape.columns);
     if (shape.kindY == Kind::BF16 && !shape.transA && shape.transB && alignedRows && inner && !columns)
         way = row || shape.columns < 2 * kUnit ? Way::Result : Way::Strided;
     if (shape.kindY == Kind::BF16 && !shape.transA && !shape.transB && alignedRows && columns && !inner)

@@ -33,7 +33,7 @@ struct PadChannels {
 struct WeightGradientTiles {
     static constexpr int kSide = 64; ///< channels, columns, and pixels of a step
     static constexpr int kEight = 8; ///< columns of a piece of 16 bytes
-    static constexpr int kThreads = 128;
+    static constexpr int kThreads = kMostHolders;
     /// Floats of Block::extra: two stages of both tensors, and where the windows of two steps' pixels begin.
     static constexpr std::int64_t kExtra = 4 * kSide * kSide / 2 + 2 * 4 * kSide;
 

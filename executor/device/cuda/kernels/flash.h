@@ -10,10 +10,8 @@
 // bits every time.
 namespace planloom::cuda {
 
-inline constexpr int kFlashThreads = 128;
+inline constexpr int kFlashThreads = kMostHolders; ///< as HalfTile::fill() needs
 inline constexpr int kFlashRows = 64; ///< of a block's own tile where a warp has 16 of them
-inline constexpr float kLog2E = 1.4426950408889634F;
-inline constexpr float kLn2 = 0.6931471805599453F;
 
 /// Rows of the tiles that a block walks.
 template <int D>

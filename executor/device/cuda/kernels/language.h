@@ -7,8 +7,9 @@
 
 // What kernels are written in. A kernel is a plain struct of its arguments with run(Block &); nvcc compiles it for the
 // device, any C++ compiler for the processor, where a block's threads are turns of a loop. Threads meet at the end of
-// Block::each() and nowhere else, and what they hand on lies in shared memory: so the two do the same, and an order of
-// threads chosen by a seed shows where one thread reads what another writes.
+// Block::each(), and what they hand on lies in shared memory: so the two do the same, and an order of threads chosen by
+// a seed shows where one thread reads what another writes. tensor_cores.h and groups.h add steps without a meeting, and
+// steps of whole warps: where a meeting is missing between two of those, the processor's form does not show it.
 #ifdef __CUDACC__
 #define PLANLOOM_KERNEL_CODE __device__ __forceinline__
 #else

@@ -414,7 +414,7 @@ struct SoftmaxRowsGradient {
 struct Peak {
     float most = -INFINITY, sum = 0;
 
-    PLANLOOM_KERNEL_CODE static float exponential(float x) { return powerOfTwo(x * 1.44269504F); }
+    PLANLOOM_KERNEL_CODE static float exponential(float x) { return powerOfTwo(x * kLog2E); }
     /// What distances are taken to: a number also where there is none but -infinity.
     [[nodiscard]] PLANLOOM_KERNEL_CODE float base() const { return most > -INFINITY ? most : 0.0F; }
     PLANLOOM_KERNEL_CODE void raise(float x)

@@ -70,6 +70,8 @@ PLANLOOM_KERNEL_CODE std::uint32_t packed(float first, float second)
 #endif
 }
 
+inline constexpr float kLog2E = 1.4426950408889634F;
+
 /// 2^x.
 PLANLOOM_KERNEL_CODE float powerOfTwo(float x)
 {
@@ -122,9 +124,8 @@ PLANLOOM_KERNEL_CODE void multiply(Block &block, C c, A a, B b)
 }
 
 /// Four matrices of 8 x 8 bfloat16 from shared memory to each warp's registers: thread t says by from(t) where row
-/// lane % 8 of matrix lane / 8 begins, at a multiple of 16 bytes; to(t) gets of matrix m the pair (lane / 4, lane % 4 *
-/// 2
-/// + {0, 1}), or, @p Turned, its transpose's.
+/// lane % 8 of matrix lane / 8 begins, at a multiple of 16 bytes; to(t) gets of matrix m the pair
+/// (lane / 4, lane % 4 * 2 + {0, 1}), or, @p Turned, its transpose's.
 template <bool Turned, class To, class From>
 PLANLOOM_KERNEL_CODE void loadMatrices(Block &block, To to, From from)
 {

@@ -9,7 +9,7 @@ namespace {
 template <class K>
 __global__ void launched(const K kernel)
 {
-    extern __shared__ double shared[];
+    extern __shared__ __align__(16) double shared[]; // for 16 bytes at a time
     Block block;
     block.index = blockIdx.x;
     block.count = gridDim.x;
