@@ -22,7 +22,7 @@ Result<graph::TrainingGraph> lower(graph::TrainingGraph training, const plan::Pl
     const auto images = graph::fuseBatchNormalization(std::move(training));
     if (!images)
         return images.error();
-    auto fused = graph::fuse(*images, !onProcessors);
+    auto fused = graph::fuse(*images);
     if (!fused || (mixed && onProcessors))
         return fused;
     return graph::chooseLayouts(*std::move(fused));

@@ -10,9 +10,8 @@ namespace {
 
 class Fusion {
 public:
-    Fusion(const TrainingGraph &from, bool geluInHalf)
+    explicit Fusion(const TrainingGraph &from)
         : m_from(from),
-          m_geluInHalf(geluInHalf),
           m_rewriter(from),
           m_partner(from.graph.ops().size()),
           m_gelu(from.graph.ops().size()),
@@ -102,19 +101,14 @@ private:
         return false;
     }
 
-    /// Whether @p gelu, or its gradient, may be a part of a product.
-    [[nodiscard]] bool joinsProducts(const Op &gelu) const
-    {
-        return tensor(gelu.outputs[0]).type == DType::F32
-            || (m_geluInHalf && gelu.text("approximate", "none") == "tanh");
-    }
-
     /// GELU of a sum that is written as a product with its bias.
     void joinGelu(const Op &add)
     {
+        if (tensor(add.outputs[0]).type != DType::F32)
+            return;
         for (const OpId reader : m_from.graph.consumers(add.outputs[0])) {
             const Op &gelu = m_from.graph.op(reader);
-            if (gelu.type != "Gelu" || !isFree(gelu) || isForward(gelu) != isForward(add) || !joinsProducts(gelu))
+            if (gelu.type != "Gelu" || !isFree(gelu) || isForward(gelu) != isForward(add))
                 continue;
             m_gelu[add.id.index()] = gelu.id;
             m_gone[gelu.id.index()] = true;
@@ -126,7 +120,7 @@ private:
     {
         const Op *product = soleSource(gradient.inputs[0], "MatMul", gradient);
         if (product == nullptr || product->inputs.size() != 2 || product->integer("transA") != 0
-            || !joinsProducts(gradient))
+            || tensor(gradient.outputs[0]).type != DType::F32)
             return;
         const bool samePlace = tensor(product->inputs[1]).shape.rank() == 2
             && tensor(product->outputs[0]).shape == tensor(gradient.outputs[0]).shape;
@@ -261,7 +255,6 @@ private:
     }
 
     const TrainingGraph &m_from;
-    bool m_geluInHalf;
     Rewriter m_rewriter;
     std::vector<OpId> m_partner; ///< by the operator at whose place a fused one is written: the other that goes into it
     std::vector<OpId> m_gelu;    ///< by the Add of a bias: the GELU of its sum that goes into the product too
@@ -271,9 +264,6 @@ private:
 
 } // namespace
 
-Result<TrainingGraph> fuse(const TrainingGraph &training, bool geluInHalf)
-{
-    return Fusion(training, geluInHalf).run();
-}
+Result<TrainingGraph> fuse(const TrainingGraph &training) { return Fusion(training).run(); }
 
 } // namespace planloom::graph
