@@ -11,8 +11,8 @@
 namespace planloom::runtime {
 
 /// What is read of a rank's GPU now and then, as records of its trace: spans in which a value stays on one level, each
-/// of at most kLongest, so that they come live; they belong to no step. What is not known has none. Thread contract: one thread, that of
-/// Recording::writeKernel().
+/// of at most kLongest, so that they come live; they belong to no step. What is not known has none. Thread contract: one
+/// thread, that of Recording::writeKernel().
 class ReadingRecords {
 public:
     static constexpr std::int64_t kLongest = 1'000'000'000; ///< ns

@@ -36,7 +36,7 @@
 #include <unistd.h>
 #include <vector>
 
-extern "C" __global__ void probeStub(float *x) { *x += 1; }
+extern "C" __global__ void probeArrows(float *x) { *x += 1; }
 extern "C" __global__ void probeRuntime(float *x) { *x += 1; }
 extern "C" __global__ void probeRuntimeEx(float *x) { *x += 1; }
 extern "C" __global__ void probeDriver(float *x) { *x += 1; }
@@ -344,7 +344,7 @@ struct Gpu {
         CUlaunchConfig raw{};
         raw.gridDimX = raw.gridDimY = raw.gridDimZ = raw.blockDimX = raw.blockDimY = raw.blockDimZ = 1;
         raw.hStream = stream;
-        marked(base + 0, [&] { probeStub<<<1, 1, 0, stream>>>(device); });
+        marked(base + 0, [&] { probeArrows<<<1, 1, 0, stream>>>(device); });
         marked(base + 1, [&] {
             CHECK(cudaLaunchKernel(reinterpret_cast<const void *>(probeRuntime), 1, 1, arguments, 0, stream));
         });
@@ -367,7 +367,7 @@ struct Column {
     const char *title, *what;
     std::uint64_t mark;
 };
-constexpr Column kColumns[] = {{"<<<>>>", "probeStub", 0},
+constexpr Column kColumns[] = {{"<<<>>>", "probeArrows", 0},
                                {"rLaunch", "probeRuntime", 1},
                                {"rLaunchEx", "probeRuntimeEx", 2},
                                {"dLaunch", "probeDriver", 3},

@@ -30,20 +30,20 @@
 #define PLANLOOM_BINARY_FUNCTIONS(X) \
     X(Add) X(Sub) X(Mul) X(Div) X(Pow) X(Min) X(Max) X(Equal) X(Less) X(Greater) X(LessOrEqual) X(GreaterOrEqual)      \
     X(And) X(Or) X(Xor) X(Mod) X(Fmod)
-#define PLANLOOM_KERNELS(X) \
-    X(Where) X(MinMaxGradient) X(Drop) X(Sum) X(Fill) X(BiasAct) X(StridedMove) X(MappedMove) X(MappedSum) X(Triangle) \
-    X(Reduce) X(ColumnSums) X(ReduceGradient) X(SpreadMean) X(CumulativeSum) X(FirstOfLine) X(PickedMove) X(PickedUpdate) X(PickedRowSums) X(OneHot)  \
-    X(ShiftIndices) X(RowNorm) X(RowNormGradient) X(KeptNormGradient) X(ColumnNormGradient) X(SoftmaxRows) X(SoftmaxRowsGradient)          \
-    X(CrossEntropyRows) X(CrossEntropyMean) X(CrossEntropyGradient) X(ElementLossSums) X(ElementLossMean)              \
-    X(ElementLossGradient) X(LossStatistics) X(CombineLossStatistics) X(LossesOfStatistics) X(LossRowShare)            \
-    X(ScoreRows) X(SumOfScores) X(AdamW) X(Sgd) X(SquaredNorm) X(SumOfSums) X(FormulaScalars) X(FormulaPhase)          \
-    X(FormulaSquares) X(Rotate) X(AttentionForward) X(AttentionMeans) X(AttentionQueryGradient) X(AttentionKeyGradient) X(Reorder)       \
-    X(PoolForward) X(PoolGradient) X(BatchNormSums) X(BatchNormStatistics) X(BatchNorm) X(BatchNormGradientSums)       \
-    X(BatchNormPlanes) X(BatchNormGradient) X(ConvolutionForward) X(ConvolutionInputGradient)                          \
-    X(ConvolutionWeightGradient) X(MoveState) X(ReadStates) X(CellForward) X(CellBackward) X(PeepholeGradient)      \
-    X(SparseProduct) X(SparseProductGradient) X(SparseWeightGradient) X(EndColumns) X(TurnRows) X(TurnPiece) \
-    X(PadChannels) X(WeightGradientTiles) X(WeightGradientSums) \
-    X(ChannelNormSums) X(ChannelNorm) X(ChannelNormGradientSums) X(ChannelNormGradient) \
+#define PLANLOOM_KERNELS(X)                                                                                            \
+    X(Where) X(MinMaxGradient) X(Drop) X(Sum) X(Fill) X(BiasAct) X(StridedMove) X(MappedMove) X(MappedSum)             \
+    X(Triangle) X(Reduce) X(ColumnSums) X(ReduceGradient) X(SpreadMean) X(CumulativeSum) X(FirstOfLine) X(PickedMove)  \
+    X(PickedUpdate) X(PickedRowSums) X(OneHot) X(ShiftIndices) X(RowNorm) X(RowNormGradient) X(KeptNormGradient)       \
+    X(ColumnNormGradient) X(SoftmaxRows) X(SoftmaxRowsGradient) X(CrossEntropyRows) X(CrossEntropyMean)                \
+    X(CrossEntropyGradient) X(ElementLossSums) X(ElementLossMean) X(ElementLossGradient) X(LossStatistics)             \
+    X(CombineLossStatistics) X(LossesOfStatistics) X(LossRowShare) X(ScoreRows) X(SumOfScores) X(AdamW) X(Sgd)         \
+    X(SquaredNorm) X(SumOfSums) X(FormulaScalars) X(FormulaPhase) X(FormulaSquares) X(Rotate) X(AttentionForward)      \
+    X(AttentionMeans) X(AttentionQueryGradient) X(AttentionKeyGradient) X(Reorder) X(PoolForward) X(PoolGradient)      \
+    X(BatchNormSums) X(BatchNormStatistics) X(BatchNorm) X(BatchNormGradientSums) X(BatchNormPlanes)                   \
+    X(BatchNormGradient) X(ConvolutionForward) X(ConvolutionInputGradient) X(ConvolutionWeightGradient) X(MoveState)   \
+    X(ReadStates) X(CellForward) X(CellBackward) X(PeepholeGradient) X(SparseProduct) X(SparseProductGradient)         \
+    X(SparseWeightGradient) X(EndColumns) X(TurnRows) X(TurnPiece) X(PadChannels) X(WeightGradientTiles)               \
+    X(WeightGradientSums) X(ChannelNormSums) X(ChannelNorm) X(ChannelNormGradientSums) X(ChannelNormGradient)          \
     X(ChannelMaxPool) X(ChannelMaxPoolGradient)
 #define PLANLOOM_FLASH_KERNELS(X) \
     X(FlashForward, 64) X(FlashMeans, 64) X(FlashQueryGradient, 64) X(FlashKeyGradient, 64) X(FlashForward, 128)       \
