@@ -109,10 +109,21 @@ Measurement::Measurement(const program::Program &program, std::vector<RankId> ra
       m_times(m_rankOf.size()),
       m_cores(static_cast<int>(m_rankOf.size()))
 {
+    if (device.hostAddressable() && m_rankOf.size() == program.ranks.size() && m_rankOf.size() > 1 && solvesSystems())
+        m_group.emplace(static_cast<int>(m_rankOf.size()));
     if (!device.hostAddressable() || m_cores <= runtime::coresHere())
         return;
     m_cores = runtime::coresHere();
     m_stopwatch = Stopwatch::Thread;
+}
+
+/// Whether how long an operator takes depends on values that come from other ranks.
+bool Measurement::solvesSystems() const
+{
+    return std::ranges::any_of(m_program.bodies, [](const program::Body &body) {
+        return std::ranges::any_of(body.training.graph.ops(),
+                                   [](const graph::Op &op) { return op.type == "CholeskySolve"; });
+    });
 }
 
 Status Measurement::run(const std::function<bool()> &stopped)
@@ -140,11 +151,18 @@ void Measurement::measure(std::size_t thread, RankThreads &all, const std::funct
     if (!all.sync())
         return;
     Replica &own = **replica;
-    own.step(false); // runs the first-time setup of kernels, and touches the memory
     times.steps.assign(1, std::vector<double>(own.segments()));
     if (!all.sync())
         return;
-    times.inStep = m_cores < all.ranks() && own.segments() > 1 && segmentsOf(m_times) == own.segments();
+    times.inStep = (m_cores < all.ranks() || m_group) && own.segments() > 1 && segmentsOf(m_times) == own.segments();
+    times.apart = m_cores == all.ranks();
+    if (times.inStep && m_group)
+        times.status = own.exchangeBy(m_group->end(static_cast<int>(thread)), m_program, m_rankOf);
+    if (!times.status)
+        all.leave();
+    if (!all.sync())
+        return;
+    own.step(false, betweenSegments(times, all)); // runs the first-time setup of kernels, and touches the memory
     if (!all.sync())
         return;
     passes(own, times, all, thread == 0, stopped);
@@ -156,14 +174,21 @@ void Measurement::measure(std::size_t thread, RankThreads &all, const std::funct
     times.updated = own.updated();
     times.steps = own.steps();
     times.computed = own.computed();
+    times.loss = own.loss();
     times.core = static_cast<int>(thread) % m_cores;
     if (!all.sync() || m_rankOf.size() < 2 || m_stopped)
         return;
+    own.stopExchanging();
     std::vector<double> alone;
     for (int i = 0; i < kAlone && thread == 0; ++i)
         alone.push_back(timed(own, false, {}));
     times.alone = median(std::move(alone));
     all.sync();
+}
+
+std::function<void()> Measurement::betweenSegments(const RankTimes &times, RankThreads &all)
+{
+    return times.inStep ? std::function<void()>([&all] { all.sync(); }) : nullptr;
 }
 
 void Measurement::passes(Replica &replica, RankTimes &times, RankThreads &all, bool first,
@@ -176,7 +201,7 @@ void Measurement::passes(Replica &replica, RankTimes &times, RankThreads &all, b
             ? done >= m_options.repetitions
             : done >= kMostRepetitions || (done >= kFewestRepetitions && secondsSince(begin) > longEnough);
     };
-    const std::function<void()> between = times.inStep ? std::function<void()>([&all] { all.sync(); }) : nullptr;
+    const std::function<void()> between = betweenSegments(times, all);
     std::vector<double> rounds;
     for (int done = 0;; ++done) {
         if (first && stopped())
@@ -196,7 +221,7 @@ double Measurement::timed(Replica &replica, bool record, const std::function<voi
 {
     const auto begin = Clock::now();
     replica.step(record, between);
-    return secondsSince(begin);
+    return secondsSince(begin) - replica.takeExchangeSeconds();
 }
 
 double partsOf(const RankTimes &rank)
@@ -242,7 +267,8 @@ double skewOf(const std::vector<RankTimes> &ranks, const std::vector<double> &ex
         }
     }
     const auto waited = std::ranges::find_if(ranks, &RankTimes::inStep);
-    const double changes = waited != ranks.end() ? changesOf(cores, segments, waited->busy) : 0;
+    const bool changed = waited != ranks.end() && !waited->apart;
+    const double changes = changed ? changesOf(cores, segments, waited->busy) : 0;
     return std::max(median(std::move(slowest)) + changes / expectedOfCore, 1.0);
 }
 

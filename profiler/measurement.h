@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "executor/comm/local_group.h"
 #include "profiler/replica.h"
 
 #include <atomic>
 #include <functional>
 #include <map>
+#include <optional>
 #include <vector>
 
 namespace planloom::profiler {
@@ -27,6 +29,8 @@ struct RankTimes {
     std::vector<std::vector<double>> computed; ///< likewise, with what is not timed: Replica::computed
     int core = 0;                              ///< that other ranks may share
     bool inStep = false;                       ///< ranks waited for each other at the end of each segment
+    bool apart = false;                        ///< each rank had a core of its own
+    double loss = 0;                           ///< of the last step, this rank's part
     double busy = 0;                           ///< seconds of a step while all ranks are at work
     double alone = 0;                          ///< and while the others are idle; 0: not measured
 };
@@ -35,7 +39,8 @@ struct RankTimes {
 /// its steps again and again, until the first has done so often enough; so all share memory bandwidth as in a run.
 /// Where ranks outnumber cores, their seconds are those that they computed, as on a core of their own; and if they have
 /// equally many segments, they wait for each other at the ends of these as in a run, so that each finds the caches that
-/// another rank has left.
+/// another rank has left. They do so, and exchange what they sum up inside a step, where systems are solved, too: one
+/// without other ranks' sums may have no solution, which takes no time to find out.
 class Measurement {
 public:
     /// Thread i is @p ranks[i] of @p program; all are on @p device. All arguments are borrowed.
@@ -51,6 +56,8 @@ public:
 private:
     void measure(std::size_t thread, RankThreads &all, const std::function<bool()> &stopped);
     void passes(Replica &replica, RankTimes &times, RankThreads &all, bool first, const std::function<bool()> &stopped);
+    static std::function<void()> betweenSegments(const RankTimes &times, RankThreads &all);
+    [[nodiscard]] bool solvesSystems() const;
     static double timed(Replica &replica, bool record, const std::function<void()> &between);
 
     const program::Program &m_program;
@@ -62,7 +69,8 @@ private:
     MadeUpData m_data;
     MadeUpPlaces m_places;
     std::vector<RankTimes> m_times;
-    int m_cores; ///< that ranks share; where they do not, as many as ranks
+    std::optional<comm::LocalGroup> m_group; ///< where ranks exchange what their times depend on
+    int m_cores;                             ///< that ranks share; where they do not, as many as ranks
     Stopwatch m_stopwatch = Stopwatch::Wall;
     std::atomic<bool> m_enough{false};
     std::atomic<bool> m_stopped{false};

@@ -7,6 +7,7 @@
 #include "profiler/host_copies.h"
 #include "profiler/kernel_times.h"
 #include "profiler/measurement.h"
+#include "profiler/row_times.h"
 #include "profiler/shared_reduction.h"
 
 #include <algorithm>
@@ -271,6 +272,8 @@ Result<cost::Profile> profilePlan(const plan::Plan &plan, const plan::Subject &s
         kernels.add(measurement);
     }
     kernels.finish(profile);
+    if (!place->gpu)
+        measureRowWork(*program, plan.optimizer, profile);
     progress.report(1, "measured");
     return profile;
 }

@@ -2,10 +2,12 @@
 #include "profiler/replica.h"
 
 #include "engine/base/statistics.h"
+#include "executor/runtime/boxing.h"
 #include "executor/runtime/clock.h"
 #include "profiler/measurement.h"
 
 #include <algorithm>
+#include <cstring>
 #include <ctime>
 #include <set>
 #include <utility>
@@ -16,12 +18,17 @@ namespace {
 /// Micro-batches of a step that are done: as many as fill the slots of usual pipelines.
 constexpr std::int32_t kMostMicroBatches = 4;
 
-/// For other ranks' parts of a collective inside a body.
+/// A collective inside a body that needs other ranks' parts.
+bool meets(const program::Program &program, const program::Task &task)
+{
+    const auto *boxing = task.as<program::Boxing>();
+    return boxing != nullptr && boxing->team.valid() && program.team(boxing->team).ranks.size() > 1;
+}
+
 bool waitsForOthers(const program::Program &program, const program::Task &task)
 {
     return std::ranges::any_of(program.dependenciesOf(task), [&](const program::Dependency &needed) {
-        const auto *boxing = program.task(needed.task).as<program::Boxing>();
-        return boxing != nullptr && boxing->team.valid() && program.team(boxing->team).ranks.size() > 1;
+        return meets(program, program.task(needed.task));
     });
 }
 
@@ -196,6 +203,74 @@ void Replica::chooseTasks(const program::Program &program, const program::Rank &
     m_segmentSeconds.resize(m_segments.empty() ? 1 : m_segments.back() + 1);
 }
 
+Status Replica::exchangeBy(std::unique_ptr<comm::Communicator> end, const program::Program &program,
+                           std::span<const RankId> ranks)
+{
+    const RankId own = ranks[static_cast<std::size_t>(end->rank())];
+    for (const program::Team &team : program.teams) {
+        std::vector<int> members;
+        for (std::size_t r = 0; r < ranks.size(); ++r)
+            if (std::ranges::binary_search(team.ranks, ranks[r]))
+                members.push_back(static_cast<int>(r));
+        auto group = members.size() > 1 ? end->makeGroup(members) : Result<comm::Group>(comm::Group{});
+        if (!group)
+            return group.error();
+        m_groups.push_back(*group);
+    }
+    std::set<TaskId> made;
+    const std::function<void(const program::Task &)> addBefore = [&](const program::Task &task) {
+        for (const program::Dependency &needed : program.dependenciesOf(task)) {
+            const program::Task &before = program.task(needed.task);
+            const auto *boxing = before.as<program::Boxing>();
+            if (boxing == nullptr || boxing->served || !meets(program, before) || !made.insert(needed.task).second)
+                continue;
+            addBefore(before); // sums over ranges of time come before those over samples
+            const program::Team &team = program.team(boxing->team);
+            m_before.back().push_back({before, team.ranks.size(), team.position(own)});
+        }
+    };
+    for (const program::Task &task : m_tasks) {
+        m_before.emplace_back();
+        addBefore(task);
+    }
+    m_comm = std::move(end);
+    return {};
+}
+
+Status Replica::exchangeBefore(std::size_t index)
+{
+    constexpr std::chrono::seconds kDeadline{60};
+    runtime::StageRunner &runner = *m_stage->runner;
+    for (const Inside &inside : m_before[index]) {
+        const auto &boxing = *inside.task.as<program::Boxing>();
+        const runtime::Communication what = runner.communication(boxing.pass, inside.task.microBatch, boxing.op);
+        const runtime::BoxingMember member{*m_comm, m_groups[boxing.team.index()], inside.members, inside.at};
+        if (runtime::beginsInPlace(boxing, member) && what.input != what.output)
+            std::memcpy(what.output, what.input, static_cast<std::size_t>(what.inputBytes));
+        auto request = runtime::startBoxing(boxing, what, member);
+        if (!request)
+            return request.error();
+        if (const Status done = m_comm->wait(*request, kDeadline, "the other ranks of the profile"); !done)
+            return done;
+        runner.communicated(boxing.pass, inside.task.microBatch, boxing.op);
+    }
+    return {};
+}
+
+/// In front of the task at hand, which waits for other ranks.
+void Replica::meetOthers(std::size_t index, const std::function<void()> &between)
+{
+    if (between)
+        between();
+    if (!m_comm || !m_status)
+        return;
+    const std::int64_t begin = runtime::monotonicNanoseconds();
+    m_status = exchangeBefore(index);
+    if (between)
+        between();
+    m_exchangeSeconds += static_cast<double>(runtime::monotonicNanoseconds() - begin) * kNanosecond;
+}
+
 std::int64_t Replica::updated() const
 {
     std::int64_t count = 0;
@@ -321,14 +396,13 @@ void Replica::oneStep(Recorded recorded, const std::function<void()> &between)
     for (std::size_t i = 0; i < m_tasks.size(); ++i) {
         if (i > 0 && m_segments[i] != m_segments[i - 1]) {
             computed.push_back(static_cast<double>(nanoseconds() - segmentBegin) * kNanosecond);
-            if (between)
-                between();
+            meetOthers(i, between);
             segmentBegin = nanoseconds();
         }
         if (m_status)
             run(i, recorded);
     }
-    m_stage->runner->takeLoss();
+    m_loss = m_stage->runner->takeLoss();
     const std::int64_t begin = nanoseconds();
     if (const Status updated = m_stage->updater.updateAlone({m_step++, m_how.learningRate}); !updated && m_status)
         m_status = updated;

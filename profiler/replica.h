@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/program/program.h"
+#include "executor/comm/communicator.h"
 #include "executor/runtime/stage_replica.h"
 #include "profiler/profile_model.h"
 
@@ -10,6 +11,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 namespace planloom::profiler {
@@ -68,13 +71,25 @@ public:
                                                    const graph::Graph &subject, const runtime::Feed &feed,
                                                    const ProfileOptions &options, device::Device &device,
                                                    Stopwatch stopwatch);
-    /// A training step without its communication: the passes in the rank's own order, so that each finds caches and
-    /// memory as in a run, then the optimizer. Of many micro-batches some are done. @p record adds to the times of
+    /// From now on the steps' collectives inside passes are made, with the other ranks of @p program, each on a thread
+    /// of its own, by @p end; @p ranks: those of @p end's ranks. For bodies whose times depend on values: a system that
+    /// has no solution takes no time to solve. Error: those of makeGroup.
+    Status exchangeBy(std::unique_ptr<comm::Communicator> end, const program::Program &program,
+                      std::span<const RankId> ranks);
+    /// Ends that.
+    void stopExchanging() { m_comm.reset(); }
+    /// Seconds of collectives since the last call.
+    double takeExchangeSeconds() { return std::exchange(m_exchangeSeconds, 0); }
+
+    /// A training step without its other communication: the passes in the rank's own order, so that each finds caches
+    /// and memory as in a run, then the optimizer. Of many micro-batches some are done. @p record adds to the times of
     /// their sizes and of the optimizer. Two steps on a device that runs commands later. @p between is called before
     /// each segment but the first.
     void step(bool record, const std::function<void()> &between = {});
     /// Of a step; steps() says what they are.
     [[nodiscard]] std::size_t segments() const { return m_segmentSeconds.size(); }
+    /// This rank's part of the last step's loss: not finite where something made no sense in it.
+    [[nodiscard]] double loss() const { return m_loss; }
     /// The first error of a step: those of runtime::StageRunner::forward and of the device.
     [[nodiscard]] const Status &status() const { return m_status; }
     /// Recorded seconds of the segments of each step: what is computed from one collective inside a body, in which
@@ -94,6 +109,12 @@ public:
     [[nodiscard]] std::int64_t updated() const;
 
 private:
+    /// A collective that a task of the step waits for.
+    struct Inside {
+        program::Task task;
+        std::size_t members = 0;
+        std::size_t at = 0; ///< among them
+    };
     Replica(const runtime::Feed &feed, const program::Body &body, const plan::Optimizer &optimizer, Stopwatch stopwatch)
         : m_feed(feed),
           m_bodyMade(&body),
@@ -110,6 +131,8 @@ private:
     Status measureWaits();
     void oneStep(Recorded recorded, const std::function<void()> &between);
     void run(std::size_t task, Recorded recorded);
+    void meetOthers(std::size_t task, const std::function<void()> &between);
+    Status exchangeBefore(std::size_t task);
     void wait();
     [[nodiscard]] std::int64_t nanoseconds() const;
     void betweenOperators() override;
@@ -133,6 +156,11 @@ private:
     std::vector<program::Task> m_tasks;     ///< of a step
     std::vector<std::size_t> m_segments;    ///< of the tasks
     std::size_t m_sizes = 0;
+    std::unique_ptr<comm::Communicator> m_comm;
+    std::vector<comm::Group> m_groups;         ///< per team
+    std::vector<std::vector<Inside>> m_before; ///< per task, what it waits for
+    double m_exchangeSeconds = 0;
+    double m_loss = 0;
     Status m_status;
     std::vector<std::int64_t> m_ends; ///< of the operators of the task at hand
     double m_passSeconds[2] = {};     ///< of the forward and the backward pass at hand, so far

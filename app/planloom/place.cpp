@@ -163,24 +163,30 @@ ordered_json choicesResult(const placing::JointResult &found, Output &output)
 }
 
 /// What trying every placement takes. Nothing where the search is another one, or will say itself why it cannot.
-void announce(const gnn::Job &job, const placing::SearchOptions &how, Progress &progress, Output &output)
+void announce(const gnn::Job &job, const placing::SearchOptions &how, Output &output)
 {
     if (how.kind != placing::SearchKind::Exhaustive)
         return;
-    progress.report(-1, "counting placements");
-    const auto feasible = placing::countFeasible(job, how.mostPlacements, progress);
-    const auto first = feasible ? placing::initialPlacement(job, progress) : feasible.error();
-    if (!first || *feasible > how.mostPlacements)
-        return;
-    placing::Evaluation evaluation(job, how.explore.policy);
-    evaluation.seconds(first->machineOf); // takes its memory
-    const auto begin = std::chrono::steady_clock::now();
-    evaluation.seconds(first->machineOf);
-    const std::chrono::duration<double> one = std::chrono::steady_clock::now() - begin;
+    std::int64_t feasible = 0;
+    std::chrono::duration<double> one{};
+    {
+        TerminalProgress progress(output.showsProgress()); // gone from the line before the text comes
+        progress.report(-1, "counting placements");
+        const auto counted = placing::countFeasible(job, how.mostPlacements, progress);
+        const auto first = counted ? placing::initialPlacement(job, progress) : counted.error();
+        if (!first || *counted > how.mostPlacements)
+            return;
+        feasible = *counted;
+        placing::Evaluation evaluation(job, how.explore.policy);
+        evaluation.seconds(first->machineOf); // takes its memory
+        const auto begin = std::chrono::steady_clock::now();
+        evaluation.seconds(first->machineOf);
+        one = std::chrono::steady_clock::now() - begin;
+    }
     output.line(fmt::format("{} feasible placements, a schedule of some {} each: about {}; Ctrl-C ends the search with "
                             "the best so far",
-                            count(*feasible), format(Seconds(one.count())),
-                            format(Seconds(one.count() * static_cast<double>(*feasible)))));
+                            count(feasible), format(Seconds(one.count())),
+                            format(Seconds(one.count() * static_cast<double>(feasible)))));
 }
 
 /// The timeline of the placement under its policy.
@@ -234,8 +240,8 @@ Status place(const PlaceOptions &options, Output &output)
         found = std::move(together->search);
     } else {
         auto alone = [&] {
+            announce(job, how, output);
             TerminalProgress progress(output.showsProgress());
-            announce(job, how, progress, output);
             return placing::searchPlacement(job, how, progress);
         }();
         if (!alone)

@@ -15,10 +15,19 @@ namespace {
 
 constexpr int kFloat = 4; // bytes
 
-// Of a processor core, by estimate and not by measurement: an id is read and sorted among about a thousand others; a
-// piece is a member's columns of a row, found and copied. A GPU's kernels would do both at the speed of its memory.
+// Of a processor core that no profile has measured, by estimate: an id is read and sorted among about a thousand
+// others; a piece is a member's columns of a row, found and copied. A GPU's kernels would do both at the speed of its
+// memory.
 constexpr double kSecondsPerId = 45e-9;
 constexpr double kSecondsPerPiece = 20e-9;
+
+double rateOf(const cost::Profile *profile, const char *name, double estimate)
+{
+    if (profile == nullptr)
+        return estimate;
+    const auto found = profile->extra.find(name);
+    return found == profile->extra.end() ? estimate : found->second;
+}
 
 std::int64_t whole(double bytes) { return std::llround(bytes); }
 
@@ -63,8 +72,11 @@ RowTimes::RowTimes(const Source &source, TaskTimes &times, const program::Table 
     m_ids = static_cast<double>(ids);
     const cost::TableRows rows = rowsOf(source, table, ids, members);
     const DeviceId device = source.plan.stages[instance.stage.index()].devices[instance.device];
-    m_onProcessor = source.subject.cluster->typeOf(device).isProcessor();
+    const bool onProcessor = source.subject.cluster->typeOf(device).isProcessor();
     m_at = team.position(instance.rank);
+    const cost::Profile *profile = source.subject.costs->profile().get();
+    m_perId = Seconds(onProcessor ? rateOf(profile, cost::kSecondsPerRowId, kSecondsPerId) : 0);
+    m_perPiece = Seconds(onProcessor ? rateOf(profile, cost::kSecondsPerRowPiece, kSecondsPerPiece) : 0);
     for (const program::Table::Member &member : table.members) {
         MemberRows held{rows.unique, rows.prior, rows.all, member.width()};
         if (member.rows() < table.rows) { // by Zipf's law the first rows are looked up most
@@ -103,10 +115,10 @@ double RowTimes::pieces() const
 Seconds RowTimes::ofIds() const
 {
     const auto members = static_cast<double>(m_table.members.size());
-    return Seconds(m_onProcessor ? kSecondsPerId * m_ids * (members + 1) : 0);
+    return m_perId * (m_ids * (members + 1));
 }
 
-Seconds RowTimes::ofPieces(double count) const { return Seconds(m_onProcessor ? kSecondsPerPiece * count : 0); }
+Seconds RowTimes::ofPieces(double count) const { return m_perPiece * count; }
 
 Seconds RowTimes::work(const RowWork &work) const
 {

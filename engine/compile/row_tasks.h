@@ -51,8 +51,9 @@ private:
     TaskTimes &m_times;
     const program::Table &m_table;
     const StageInstance &m_instance;
-    double m_ids = 0; ///< of one replica's samples
-    bool m_onProcessor = false;
+    double m_ids = 0;               ///< of one replica's samples
+    Seconds m_perId{0};             ///< cost::kSecondsPerRowId
+    Seconds m_perPiece{0};          ///< cost::kSecondsPerRowPiece
     std::vector<MemberRows> m_rows; ///< per member
     std::size_t m_at = 0;           ///< this rank's
     int m_states = 0;

@@ -157,7 +157,7 @@ void cutLast(const PartsInput &in, std::size_t index, StageParts &parts)
     }
 }
 
-/// Where the first forward pass reads the buckets of stage @p index that are updated on their own.
+/// Where the first forward pass reads the buckets of stage @p index that are updated on their own, and rows of tables.
 void cutFirst(const PartsInput &in, std::size_t index, StageParts &parts)
 {
     const StageModel &stage = in.stages[index];
@@ -165,17 +165,21 @@ void cutFirst(const PartsInput &in, std::size_t index, StageParts &parts)
     const std::size_t instance = in.instances.ofStage[index].front();
     const auto forwardEnd = static_cast<std::int32_t>(training.forwardOps);
     std::map<std::string, std::int32_t> readers; // by parameter
-    for (std::size_t p = 0; p < training.parameters.size(); ++p)
+    for (std::size_t p = 0; p < training.parameters.size(); ++p) {
+        if (!training.parameters[p].valid()) // gathered from shards
+            continue;
         for (const OpId reader : training.graph.consumers(training.parameters[p])) {
             std::int32_t &first = readers.try_emplace(stage.tensors().parameters[p].name, forwardEnd).first->second;
             first = std::min(first, reader.value);
         }
+    }
     std::map<std::string, std::int32_t> first; // by a bucket's first parameter
     std::vector<std::int32_t> ends;
     for (const BucketId b : in.owners.ofInstance[instance]) {
         const Bucket &bucket = in.buckets.at(b);
-        if (!endsLate(in.source.plan, bucket, in.teams.team(bucket.team).size())
-            || usedTwice(in, in.instances[instance].rank, bucket))
+        const bool late =
+            in.source.plan.exchange.acrossSteps && endsLate(in.source.plan, bucket, in.teams.team(bucket.team).size());
+        if ((!late && !bucket.table.valid()) || usedTwice(in, in.instances[instance].rank, bucket))
             continue;
         std::int32_t reader = forwardEnd;
         for (const Bucket::Entry &entry : bucket.entries)
@@ -252,7 +256,7 @@ std::vector<StageParts> partsOfStages(const PartsInput &in)
             plain->second = plainParts(in.source, in.stages[s], onModels);
         stages.push_back(plain->second);
         cutLast(in, s, stages.back());
-        if (in.source.plan.exchange.acrossSteps)
+        if (in.source.plan.exchange.acrossSteps || in.source.plan.exchange.hasTables())
             cutFirst(in, s, stages.back());
         for (auto &[op, boxing] : stages.back().boxing)
             boxing.set = in.sets.find({s, dimensionsOf(training->graph.op(OpId(op)))});

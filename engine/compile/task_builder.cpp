@@ -570,6 +570,11 @@ private:
             made.delayed = exchange(true, RowPart::Delayed, ExchangePriority::kDelayed);
             made.updateDelayed = work(RowWork::Kind::Update, RowPart::Delayed);
         }
+        const StageParts &parts = m_in.parts[m_in.instances[at].stage.index()];
+        if (const auto run = parts.readBy.find(table.parameter); run != parts.readBy.end())
+            made.reader = m_draft.bodies[at].firstParts[run->second];
+        if (const auto run = parts.complete.find(table.parameter); run != parts.complete.end())
+            made.gradientDone = m_draft.bodies[at].lastParts[run->second];
         m_draft.bodies[at].rows.push_back(made);
     }
 

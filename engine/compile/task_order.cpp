@@ -106,7 +106,7 @@ private:
         m_edges.depend(t.leaveStates, t.updates.back());
     }
 
-    /// All look-ups stand in front of the passes, since they need ids and tables only.
+    /// All look-ups stand in front of the passes, since they need ids and tables only; what reads rows waits for them.
     void lookUpRows(RankId rank)
     {
         for (const BodyId b : m_in.instances.ofRank[rank.index()]) {
@@ -115,8 +115,11 @@ private:
                 if (rows.lookUp.valid())
                     computeOrder(rank).push_back(rows.lookUp);
                 m_edges.depend(rows.forward, rows.lookUp);
-                for (const PassTasks &forward : t.forward)
-                    m_edges.depend(forward.first, rows.forward);
+                if (rows.reader.valid()) // before which no other pass reads them
+                    m_edges.depend(rows.reader, rows.forward);
+                else
+                    for (const PassTasks &forward : t.forward)
+                        m_edges.depend(forward.first, rows.forward);
                 m_edges.depend(rows.delayed, rows.forward); // which a step waits for; these it does not
             }
         }
@@ -134,20 +137,26 @@ private:
             }
     }
 
-    /// Rows of the step before that were exchanged meanwhile are updated first: only the next look-up needs them, but
-    /// this step's take their place.
+    /// Behind the passes, of tables whose gradients the last one completes at its end.
     void collectRows(RankId rank, TaskId lastPass)
     {
         for (const BodyId b : m_in.instances.ofRank[rank.index()])
-            for (const RowTasks &rows : m_draft.bodies[b.index()].rows) {
-                if (rows.updateDelayed.valid())
-                    computeOrder(rank).push_back(rows.updateDelayed);
-                computeOrder(rank).push_back(rows.collect);
-                m_edges.depend(rows.updateDelayed, rows.delayed);
-                m_edges.depend(rows.collect, rows.updateDelayed);
-                m_edges.depend(rows.collect, lastPass);
-                m_edges.depend(rows.backward, rows.collect);
-            }
+            for (const RowTasks &rows : m_draft.bodies[b.index()].rows)
+                if (!rows.gradientDone.valid())
+                    collectBehind(rank, rows, lastPass);
+    }
+
+    /// Rows of the step before that were exchanged meanwhile are updated first: only the next look-up needs them, but
+    /// this step's take their place.
+    void collectBehind(RankId rank, const RowTasks &rows, TaskId complete)
+    {
+        if (rows.updateDelayed.valid())
+            computeOrder(rank).push_back(rows.updateDelayed);
+        computeOrder(rank).push_back(rows.collect);
+        m_edges.depend(rows.updateDelayed, rows.delayed);
+        m_edges.depend(rows.collect, rows.updateDelayed);
+        m_edges.depend(rows.collect, complete);
+        m_edges.depend(rows.backward, rows.collect);
     }
 
     /// Behind the dense parameters, whose update takes longer: it overlaps with rows on their way.
@@ -256,6 +265,9 @@ private:
                 if (late.reader == run)
                     computeOrder(rank).push_back(late.update);
             computeOrder(rank).push_back(run);
+            for (const RowTasks &rows : t.rows)
+                if (rows.gradientDone == run)
+                    collectBehind(rank, rows, run);
         };
         const auto append = [&](const PassTasks &pass) {
             if (pass.runs.empty())

@@ -46,6 +46,8 @@ struct RowTasks {
     TaskId lookUp, forward;           ///< rows to those that look them up
     TaskId collect, backward, update; ///< gradients of all rows, or of prior ones, to those that hold them
     TaskId delayed, updateDelayed;    ///< of the others, of the step before
+    TaskId reader;       ///< the run of the first forward pass that reads the rows first; none: it is not known
+    TaskId gradientDone; ///< the run of the last pass behind which the gradient is there; none: the whole pass
 };
 
 /// The tasks of one body, by kind.

@@ -9,6 +9,11 @@
 /// et al., EmbRace, ICPP 2022; Planloom's documentation, exchange/embrace.md).
 namespace planloom::cost {
 
+/// In Profile::extra, of a processor core: an id read, sorted among those of its step and found again; and a piece of a
+/// row found and copied, besides what its bytes take as an optimizer's do.
+inline constexpr const char *kSecondsPerRowId = "row_id_seconds";
+inline constexpr const char *kSecondsPerRowPiece = "row_piece_seconds";
+
 /// Ids of rows, ascending, each once.
 using RowIds = std::vector<std::int64_t>;
 

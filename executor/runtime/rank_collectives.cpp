@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/runtime/rank_collectives.h"
 
+#include "executor/runtime/boxing.h"
+
 #include <algorithm>
 
 namespace planloom::runtime {
@@ -106,44 +108,18 @@ Result<comm::Request> RankCollectives::exchange(const program::Exchange &task)
     return comm.allGather(group, all + static_cast<std::int64_t>(at) * (bytes / members), all, bytes / members);
 }
 
-/// All of it to the member so many places behind. Where none sends anything, the own stays.
-Result<comm::Request> RankCollectives::shift(const program::Boxing &boxing, const Communication &what)
-{
-    const program::Team &team = m_parts->program.team(boxing.team);
-    const auto members = static_cast<std::ptrdiff_t>(team.ranks.size());
-    const auto at = static_cast<std::ptrdiff_t>(team.position(m_parts->rank));
-    std::vector<std::int64_t> to(team.ranks.size());
-    std::vector<std::int64_t> from(team.ranks.size());
-    if (const std::ptrdiff_t next = at + boxing.shift; next >= 0 && next < members)
-        to[static_cast<std::size_t>(next)] = what.inputBytes;
-    if (const std::ptrdiff_t before = at - boxing.shift; before >= 0 && before < members)
-        from[static_cast<std::size_t>(before)] = what.outputBytes;
-    else if (const Status kept = intoPlace(what); !kept)
-        return kept.error();
-    return m_parts->comm.allToAll(m_groups[boxing.team.index()], m_parts->device.transportAddress(what.input), to,
-                                  m_parts->device.transportAddress(what.output), from);
-}
-
 Result<comm::Request> RankCollectives::box(const program::Boxing &boxing, const Communication &what)
 {
-    if (boxing.shift != 0)
-        return shift(boxing, what);
-    const comm::Group group = m_groups[boxing.team.index()];
-    const auto parts = static_cast<std::int64_t>(m_parts->program.team(boxing.team).ranks.size());
-    const comm::Element element = what.type == graph::DType::BF16 ? comm::Element::BFloat16 : comm::Element::Float32;
-    comm::Communicator &comm = m_parts->comm;
-    std::byte *input = m_parts->device.transportAddress(what.input);
-    std::byte *output = m_parts->device.transportAddress(what.output);
-    switch (boxing.collective) {
-    case Collective::AllGather: return comm.allGather(group, input, output, what.inputBytes);
-    case Collective::ReduceScatter:
-        return comm.reduceScatter(group, element, input, output, what.outputBytes / comm::bytesOf(element));
-    case Collective::AllToAll: return comm.allToAll(group, input, output, what.inputBytes / parts);
-    default:
+    const program::Team &team = m_parts->program.team(boxing.team);
+    const BoxingMember member{m_parts->comm, m_groups[boxing.team.index()], team.ranks.size(),
+                              team.position(m_parts->rank)};
+    if (beginsInPlace(boxing, member))
         if (const Status placed = intoPlace(what); !placed)
             return placed.error();
-        return comm.allReduce(group, element, output, what.outputBytes / comm::bytesOf(element));
-    }
+    Communication there = what;
+    there.input = m_parts->device.transportAddress(what.input);
+    there.output = m_parts->device.transportAddress(what.output);
+    return startBoxing(boxing, there, member);
 }
 
 void RankCollectives::ended(const program::Task &task)

@@ -32,7 +32,6 @@ private:
     void expect(const program::Task &task);
     Result<comm::Request> exchange(const program::Exchange &task);
     Result<comm::Request> box(const program::Boxing &boxing, const Communication &what);
-    Result<comm::Request> shift(const program::Boxing &boxing, const Communication &what);
     Status serve(const Communication &what);
     Status intoPlace(const Communication &what);
 

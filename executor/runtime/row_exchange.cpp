@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/runtime/row_exchange.h"
 
+#include "executor/runtime/row_packing.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -18,11 +20,6 @@ std::span<const std::int64_t> heldBy(const program::Table::Member &member, const
 {
     const auto first = std::lower_bound(rows.begin(), rows.end(), member.firstRow);
     return {first, std::lower_bound(first, rows.end(), member.endRow)};
-}
-
-void copyFloats(float *to, const float *from, std::int64_t count)
-{
-    std::memcpy(to, from, static_cast<std::size_t>(count * kFloat));
 }
 
 } // namespace
@@ -239,10 +236,7 @@ void RowExchange::lookUp(Table &table, const PerMember &rows)
     const float *held = floats(table.own->held, table.own->rows() * width);
     float *to = floats(table.own->others, table.table->otherNumbers(*table.own));
     for (const RowIds &each : rows)
-        for (const std::int64_t row : heldBy(*table.own, each)) {
-            copyFloats(to, held + (row - table.own->firstRow) * width, width);
-            to += width;
-        }
+        to = packRows(to, held, table.own->firstRow, width, heldBy(*table.own, each));
 }
 
 void RowExchange::unpack(Table &table, const PerMember &rows)
@@ -253,12 +247,8 @@ void RowExchange::unpack(Table &table, const PerMember &rows)
     auto *window = reinterpret_cast<float *>(table.rowsHere);
     for (const program::Table::Member &member : table.table->members) {
         const std::span<const std::int64_t> theirs = heldBy(member, here);
-        float *to = window + (theirs.data() - here.data()) * columns + member.begin;
-        for (std::size_t row = 0; row < theirs.size(); ++row) {
-            copyFloats(to, from, member.width());
-            to += columns;
-            from += member.width();
-        }
+        from = unpackNeighbours(window + (theirs.data() - here.data()) * columns + member.begin, columns, from,
+                                member.width(), std::ssize(theirs));
     }
 }
 
@@ -337,11 +327,10 @@ void RowExchange::update(Table &table, const PerMember &rows, std::int64_t arriv
     const auto move = [&](std::int64_t held, std::int64_t packed, bool back) {
         float *whole = floats(held, table.own->rows() * width);
         float *part = floats(packed, most);
-        for (const std::int64_t row : table.updated) {
-            float *there = whole + (row - table.own->firstRow) * width;
-            back ? copyFloats(there, part, width) : copyFloats(part, there, width);
-            part += width;
-        }
+        if (back)
+            unpackRows(whole, part, table.own->firstRow, width, table.updated);
+        else
+            packRows(part, whole, table.own->firstRow, width, table.updated);
     };
     const auto moveAll = [&](bool back) {
         move(table.own->held, table.own->updated, back);

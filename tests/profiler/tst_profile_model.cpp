@@ -3,10 +3,12 @@
 #include "profiler/profile_model.h"
 
 #include "engine/cost/local_costs.h"
+#include "engine/cost/sparse_rows.h"
 #include "engine/graph/zoo/zoo.h"
 #include "profiler/measurement.h"
 #include "profiler/replica.h"
 #include "profiler/shared_reduction.h"
+#include "tests/executor/runtime/training_fixture.h"
 
 #include <QTest>
 #include <algorithm>
@@ -58,6 +60,9 @@ private slots:
     void backwardGoesToTheOperatorThatCausesIt();
     void severalRanksAtATime();
     void planIsCoveredBySignature();
+    void solvedSystemsHaveTheSumsOfAllRanks_data();
+    void solvedSystemsHaveTheSumsOfAllRanks();
+    void rowsOfTablesAreMeasured();
     void stops();
     void refusals_data();
     void refusals();
@@ -257,6 +262,93 @@ void TestProfileModel::ranksWaitInEachSegment()
     for (std::vector<double> &step : other.steps)
         step = {step[0] + step[1]};
     QCOMPARE(skewOf({one, other}, {6, 6}), 7.0 / 6); // not cut alike: whole steps
+}
+
+void TestProfileModel::solvedSystemsHaveTheSumsOfAllRanks_data()
+{
+    QTest::addColumn<int>("workers");
+    QTest::addColumn<int>("ranges");
+    QTest::newRow("samples shared out") << 2 << 1;
+    QTest::newRow("steps in time") << 1 << 2;
+    QTest::newRow("both") << 2 << 2;
+}
+
+/// One range of steps alone has no sums of outputs: its system has no solution, which takes no time to find out, and
+/// what follows is computed with numbers that are none.
+void TestProfileModel::solvedSystemsHaveTheSumsOfAllRanks()
+{
+    QFETCH(int, workers);
+    QFETCH(int, ranges);
+    const auto ranks = static_cast<std::size_t>(workers * ranges);
+    const auto model = std::make_shared<const graph::Graph>(*graph::rnnClassifier({"rnn", 3, 5, 4, 4}));
+    const plan::Subject subject = plan::makeSubject(model, test::cpus(static_cast<int>(ranks)), nullptr, "zoo:rnn");
+    test::Layout layout;
+    layout.stages.front().shares.assign(static_cast<std::size_t>(workers), 1.0 / workers);
+    layout.globalBatch = 24;
+    plan::Plan plan = test::planOf(subject, layout, plan::admmOptimizer());
+    plan.admm = admm::Settings{};
+    plan.admm->order = admm::Order::Split;
+    plan.admm->timeRanges = ranges;
+    if (ranges > 1) {
+        plan::Stage &stage = plan.stages.front();
+        stage.mesh = {workers, ranges};
+        stage.devices.clear();
+        for (std::size_t device = 0; device < ranks; ++device)
+            stage.devices.emplace_back(static_cast<std::int64_t>(device));
+    }
+    const auto program = compile::compilePlan(plan, subject);
+    QVERIFY2(program.ok(), program.ok() ? "" : program.error().text().c_str());
+    const auto needs = data::needsOf(*subject.graph);
+    QVERIFY(needs.ok());
+    ProfileOptions options;
+    options.repetitions = 4;
+    options.threads = 1;
+    options.optimizer = plan.optimizer;
+    std::vector<RankId> all;
+    for (std::size_t r = 0; r < ranks; ++r)
+        all.emplace_back(static_cast<std::int64_t>(r));
+    Measurement measurement(*program, all, *subject.graph, *needs, options, device::cpuDevice());
+    const Status measured = measurement.run([] { return false; });
+    QVERIFY2(measured.ok(), measured ? "" : measured.error().text().c_str());
+    double loss = 0;
+    for (const RankTimes &rank : measurement.ranks()) {
+        QVERIFY2(std::isfinite(rank.loss), qPrintable(QString::number(rank.loss)));
+        loss += rank.loss;
+    }
+    QVERIFY(loss > 0);
+}
+
+void TestProfileModel::rowsOfTablesAreMeasured()
+{
+    graph::LstmConfig config;
+    config.layers = 1;
+    config.embedding = config.hidden = 8;
+    config.vocabulary = 200;
+    config.context = 8;
+    const auto model = std::make_shared<const graph::Graph>(*graph::lstmLanguageModel(config));
+    const plan::Subject subject = plan::makeSubject(model, test::cpus(2), nullptr, "test");
+    test::Layout layout;
+    layout.stages.front().shares = {0.5, 0.5};
+    layout.globalBatch = 8;
+    plan::Plan plan = test::planOf(subject, layout, {});
+    const auto profiled = [&] {
+        ProfileOptions options;
+        options.repetitions = 3;
+        options.threads = 1;
+        NoProgress progress;
+        return profilePlan(plan, subject, options, progress);
+    };
+    const auto whole = profiled();
+    QVERIFY2(whole.ok(), whole.ok() ? "" : whole.error().text().c_str());
+    QVERIFY(!whole->extra.contains(cost::kSecondsPerRowId));
+    plan.optimizer.groups = {{"embedding.weight", 0, 1}};
+    plan.exchange.policy = plan::ExchangePolicy::Sparse;
+    plan.exchange.sparse = {plan::ExchangeScheduling::TwoDimensional,
+                            {{"embedding.weight", plan::TableStrategy::AllToAll, true}}};
+    const auto byRows = profiled();
+    QVERIFY2(byRows.ok(), byRows.ok() ? "" : byRows.error().text().c_str());
+    QVERIFY(byRows->extra.at(cost::kSecondsPerRowId) > 0);
+    QVERIFY(byRows->extra.at(cost::kSecondsPerRowPiece) >= 0);
 }
 
 void TestProfileModel::stops()

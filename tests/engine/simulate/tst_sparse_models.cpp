@@ -241,9 +241,9 @@ private slots:
             const double here = stepOf(model, gigabits * 1e9 / 8, how);
             const QString text = QString("%1 ms, reference %2").arg(here, 0, 'f', 2).arg(expected, 0, 'f', 2);
             qInfo("%s", qPrintable(text));
-            // Plans pack the rows of all tables behind the last pass, the script those of the decoder's in it.
-            const bool packsLater = !recurrent && (how == How::Horizontal || how == How::TwoDimensional);
-            if (std::abs(here / expected - 1) > (packsLater ? 0.021 : 0.01))
+            // Up to 1.6 %, for a reason that was not found.
+            const bool ordered = !recurrent && (how == How::Horizontal || how == How::TwoDimensional);
+            if (std::abs(here / expected - 1) > (ordered ? 0.017 : 0.01))
                 wrong << text;
         }
         QVERIFY2(wrong.isEmpty(), qPrintable(wrong.join("; ")));
