@@ -212,12 +212,31 @@ private slots:
         const plan::Subject tied = subject(2, true);
         refused(
             "is tied", [](plan::Plan &) {}, &tied);
+        const auto twoStages = [](const plan::Subject &cut) {
+            return [&cut](plan::Plan &plan) {
+                plan::Stage &first = plan.stages[0];
+                plan::Stage second = first;
+                second.name = "s1";
+                second.firstLayer = first.lastLayer = cut.layers().size() - 1;
+                first.devices = {DeviceId(0), DeviceId(1)};
+                second.devices = {DeviceId(2), DeviceId(3)};
+                plan.stages.push_back(second);
+            };
+        };
         refused("clip_norm", [](plan::Plan &plan) { plan.optimizer.clipNorm = 1; });
         refused("weight decay 0.01", [](plan::Plan &plan) { plan.optimizer.groups.clear(); });
         refused("bf16", [](plan::Plan &plan) { plan.precision = plan::Precision::BFloat16; });
         refused("takes norms", [](plan::Plan &plan) { plan.optimizer.rule = *update::ConfiguredRule::named("lamb"); });
         refused("has one replica", [](plan::Plan &plan) { plan.stages[0].devices.pop_back(); });
-        const plan::Subject four = subject(4);
+        const plan::Subject four = subject(4), fourTied = subject(4, true);
+        // Two stages read the table: the first looks rows up, the head is in the second.
+        refused("is tied: ", twoStages(fourTied), &fourTied);
+        {
+            plan::Plan plan = byRows(four, 2, ExchangeScheduling::TwoDimensional);
+            twoStages(four)(plan);
+            const Status valid = plan::validate(plan, four); // the same cut of a table that the first alone reads
+            QVERIFY2(valid.ok(), valid ? "" : valid.error().text().c_str());
+        }
         const auto shards = [](plan::Plan &plan) {
             plan.stages[0].devices = {DeviceId(0), DeviceId(1), DeviceId(2), DeviceId(3)};
             plan.stages[0].mesh = {2, 2};

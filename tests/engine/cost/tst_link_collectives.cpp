@@ -70,6 +70,28 @@ private slots:
         compare(of(cluster, {range(0, 8)}).allReduce(Algorithm::Ring, 1e9, kWhole), 2 * 7.0 / 8 / 10 + 14 * 1e-5);
     }
 
+    /// ResNet-50's parameters over machines of one device at 70 Gb/s, 5 us from one to the next: once over the network,
+    /// and the figures of DaSGD's brief for rings, in milliseconds.
+    void ringsOfResNet50()
+    {
+        constexpr double kParameters = 102'228'128, kPort = 70e9 / 8, kHop = 5e-6;
+        const auto milliseconds = [](int machines) {
+            const cluster::RegularCluster spec{"flat",        machines,   1,     *cluster::knownDeviceType("V100"),
+                                               1e12,          Seconds(0), kPort, kPort,
+                                               Seconds(kHop), true,       false};
+            auto made = cluster::regular(spec);
+            if (!made)
+                qFatal("%s", made.error().text().c_str());
+            return 1e3 * of(*made, {range(0, machines)}).allReduce(Algorithm::Ring, kParameters, kWhole).value();
+        };
+        const auto isPrinted = [](double found, double printed) { return std::abs(found - printed) <= 5.1e-5; };
+        QVERIFY(isPrinted(milliseconds(2) - 2e3 * kHop, 11.6832)); // half there and half back
+        const std::pair<int, double> rings[] = {{8, 20.5156}, {16, 22.0560}, {64, 23.6313}, {256, 25.8252}};
+        for (const auto &[machines, printed] : rings)
+            QVERIFY2(isPrinted(milliseconds(machines), printed),
+                     qPrintable(QString::number(milliseconds(machines), 'f', 6)));
+    }
+
     /// On a port per device, eight rings leave a machine by eight ports.
     void rings()
     {

@@ -3,6 +3,7 @@
 #include "engine/memory/replay.h"
 #include "engine/memory/walk.h"
 #include "engine/simulate/clock.h"
+#include "tests/engine/memory/chains.h"
 #include "tests/engine/memory/optimum.h"
 #include "tests/engine/simulate/hand_made.h"
 
@@ -13,6 +14,7 @@
 #include <map>
 
 using namespace planloom;
+using namespace planloom::testing;
 using memory::Course;
 using memory::Decision;
 using memory::Limits;
@@ -21,75 +23,6 @@ using plan::MemoryDirector;
 using plan::MemoryFilter;
 
 namespace {
-
-struct Element {
-    double seconds;
-    std::int64_t bytes;
-};
-
-/// A chain t1..tN behind a pinned t0: forward i reads t(i-1) and makes t(i); backward i = N..1 reads t(i), then t(i-1),
-/// takes twice as long and is the last use of t(i).
-Stream chainOf(const std::vector<Element> &elements)
-{
-    Stream stream;
-    stream.storages.push_back({0, -1, false});
-    const auto n = static_cast<std::int32_t>(elements.size());
-    for (std::int32_t i = 1; i <= n; ++i) {
-        const Element &element = elements[static_cast<std::size_t>(i - 1)];
-        stream.storages.push_back({element.bytes, i - 1, true});
-        stream.operators.push_back({element.seconds, {i - 1}, {i}, {}, 0});
-    }
-    for (std::int32_t i = n; i >= 1; --i)
-        stream.operators.push_back({2 * elements[static_cast<std::size_t>(i - 1)].seconds, {i, i - 1}, {}, {i}, 0});
-    return stream;
-}
-
-/// Elements of odd and even number in turn, from 1.
-std::vector<Element> alternating(int n, Element odd, Element even)
-{
-    std::vector<Element> elements;
-    for (int i = 1; i <= n; ++i)
-        elements.push_back(i % 2 == 1 ? odd : even);
-    return elements;
-}
-
-std::vector<Element> elementsOf(const QString &name)
-{
-    if (name == "U16")
-        return alternating(16, {1, 1}, {1, 1});
-    if (name == "A16")
-        return alternating(16, {5, 4}, {1, 1});
-    return alternating(name == "B32" ? 32 : 16, {1, 4}, {5, 1});
-}
-
-/// Room is made after operators, copies stand in the way, and bytes alone count: the rules of the worked tables.
-Limits limitsFor(MemoryFilter filter, MemoryDirector director, std::int64_t budget, double bandwidth)
-{
-    Limits limits;
-    limits.policy.filter = filter;
-    limits.policy.director = director;
-    limits.policy.trigger = plan::MemoryTrigger::After;
-    limits.policy.overlaps = false;
-    limits.policy.smallShare = 0;
-    limits.budget = budget;
-    limits.copies = {bandwidth, bandwidth, 0};
-    limits.fixedPool = false;
-    return limits;
-}
-
-/// "152/6/2": seconds, recomputes, swaps.
-QString cell(const Course &course)
-{
-    return QString("%1/%2/%3").arg(course.seconds).arg(course.recomputes).arg(course.swaps);
-}
-
-QString logOf(const Course &course)
-{
-    QStringList lines;
-    for (const Decision &decision : course.decisions)
-        lines << QString("%1%2").arg(decision.storage).arg(decision.action == Decision::Action::Swap ? "S" : "R");
-    return lines.join(' ');
-}
 
 /// A transformer-like graph: block i has a residual sum, a product that dies in its forward pass, and two outputs.
 Stream branching(int blocks)
@@ -200,11 +133,6 @@ class TestWalk : public QObject {
     Q_OBJECT
 
 private slots:
-    void tables_data();
-    void tables();
-    void logs();
-    void breakEven();
-    void peaks();
     void largeNumbers();
     void everyPolicyKeepsItsBudget_data();
     void everyPolicyKeepsItsBudget();
@@ -216,123 +144,10 @@ private slots:
     void noPolicyBeatsTheOptimum();
     void optimumByHand();
     void withoutAPolicyEverythingStays();
+    void roomInPiecesIsCounted();
     void refusals();
     void pool();
 };
-
-void TestWalk::tables_data()
-{
-    QTest::addColumn<QString>("chain");
-    QTest::addColumn<int>("filter");
-    QTest::addColumn<double>("bandwidth");
-    QTest::addColumn<QStringList>("cells"); // recompute only, swap only, rule; empty: not given
-    const auto row = [](const char *chain, MemoryFilter filter, double bandwidth, const QStringList &cells) {
-        QTest::addRow("%s %s at %g", chain, plan::name(filter), bandwidth)
-            << chain << static_cast<int>(filter) << bandwidth << cells;
-    };
-    using enum MemoryFilter;
-    for (const MemoryFilter filter : {Delta, Local, LeastRecentUsed, Size})
-        row("U16", filter, 2, {"63/15/0", "58/0/10", "58/0/10"});
-    row("U16", Dtr, 2, {"60/12/0", "58/0/10", "58/0/10"});
-    row("A16", Delta, 2, {"174/6/0", "168/0/6", "168/0/6"});
-    row("A16", Local, 2, {"184/12/0", "168/0/9", "168/0/9"});
-    row("A16", Dtr, 2, {"174/6/0", "168/0/9", "168/0/9"});
-    row("A16", LeastRecentUsed, 2, {"184/12/0", "168/0/9", "168/0/9"});
-    row("A16", Size, 2, {"174/6/0", "168/0/6", "168/0/6"});
-    row("B16", Delta, 2, {"160/8/0", "170/0/8", "152/6/2"});
-    row("B16", Local, 2, {"150/6/0", "168/0/6", "150/6/0"});
-    row("B16", Dtr, 2, {"150/6/0", "168/0/6", "150/6/0"});
-    row("B16", LeastRecentUsed, 2, {"176/12/0", "168/0/9", "153/5/4"});
-    row("B16", Size, 2, {"150/6/0", "168/0/6", "150/6/0"});
-    row("B16", Delta, 8, {"160/8/0", "150.5/0/8", "150.5/0/8"});
-    for (const MemoryFilter filter : {Local, Dtr, LeastRecentUsed, Size})
-        row("B16", filter, 8, {"", "", "150"});
-    row("B16", Delta, 0.5, {"160/8/0", "248/0/8", "154/6/1"});
-    row("B16", LeastRecentUsed, 0.5, {"176", "240", "165"});
-    row("B32", Delta, 2, {"334/22/0", "346/0/19", "306/13/5"});
-    for (const MemoryFilter filter : {Local, Dtr, Size})
-        row("B32", filter, 2, {"302/14/0", "344/0/14", "302/14/0"});
-    row("B32", LeastRecentUsed, 2, {"417/45/0", "347/0/23", "311/12/11"});
-}
-
-void TestWalk::tables()
-{
-    QFETCH(QString, chain);
-    QFETCH(int, filter);
-    QFETCH(double, bandwidth);
-    QFETCH(QStringList, cells);
-    const Stream stream = chainOf(elementsOf(chain));
-    const std::int64_t budget = chain == "U16" ? 6 : chain == "B32" ? 24 : 16;
-    const MemoryDirector directors[] = {MemoryDirector::Recompute, MemoryDirector::Swap, MemoryDirector::Rule};
-    for (int d = 0; d < 3; ++d) {
-        if (cells[d].isEmpty())
-            continue;
-        const auto course =
-            memory::walk(stream, limitsFor(static_cast<MemoryFilter>(filter), directors[d], budget, bandwidth));
-        QVERIFY(course);
-        const QString found = cell(*course);
-        QCOMPARE(cells[d].contains('/') ? found : found.section('/', 0, 0), cells[d]);
-    }
-}
-
-void TestWalk::logs()
-{
-    const auto log = [](const char *chain) {
-        const auto course =
-            memory::walk(chainOf(elementsOf(chain)), limitsFor(MemoryFilter::Delta, MemoryDirector::Rule, 16, 2));
-        return course ? logOf(*course) : QString();
-    };
-    QCOMPARE(log("B16"), QString("1R 3R 5R 7R 2S 9R 4S 11R"));
-    QCOMPARE(log("A16"), QString("1S 3S 5S 7S 9S 11S"));
-}
-
-/// 35 % of a link of 32 GiB/s; units are seconds and bytes throughout.
-void TestWalk::breakEven()
-{
-    const double bandwidth = 0.35 * 32 * std::pow(2, 30);
-    const struct {
-        std::int64_t mebibytes;
-        double oneWay, roundTrip; // microseconds
-    } rows[] = {{1, 87.19, 174.39}, {10, 871.93, 1743.86}, {100, 8719.31, 17438.62}};
-    for (const auto &row : rows) {
-        const std::int64_t bytes = row.mebibytes << 20;
-        const auto actionFor = [&](double seconds) {
-            const Stream stream = chainOf({{seconds, bytes}, {seconds, bytes}, {seconds, bytes}});
-            const auto course =
-                memory::walk(stream, limitsFor(MemoryFilter::Delta, MemoryDirector::Rule, 2 * bytes, bandwidth));
-            return course ? course->decisions.at(0).action : Decision::Action::Recompute;
-        };
-        QCOMPARE(actionFor((row.roundTrip - 0.02) * 1e-6), Decision::Action::Recompute);
-        QCOMPARE(actionFor((row.roundTrip + 0.02) * 1e-6), Decision::Action::Swap);
-        const Stream stream = chainOf({{1, bytes}, {1, bytes}, {1, bytes}});
-        const auto course =
-            memory::walk(stream, limitsFor(MemoryFilter::Delta, MemoryDirector::Swap, 2 * bytes, bandwidth));
-        QVERIFY(course);
-        QVERIFY(std::abs((course->seconds - 9) * 1e6 / 2 - row.oneWay) < 0.01);
-    }
-}
-
-void TestWalk::peaks()
-{
-    const auto peak = [](const char *chain, MemoryFilter filter, MemoryDirector director, std::int64_t budget) {
-        const auto course = memory::walk(chainOf(elementsOf(chain)), limitsFor(filter, director, budget, 2));
-        return course ? course->peakBytes : -1;
-    };
-    using enum MemoryDirector;
-    for (const MemoryDirector director : {Recompute, Swap, Rule}) {
-        QCOMPARE(peak("U16", MemoryFilter::Delta, director, 6), 7);
-        QCOMPARE(peak("A16", MemoryFilter::Delta, director, 16), 20);
-        QCOMPARE(peak("B32", MemoryFilter::Delta, director, 24), 28);
-    }
-    QCOMPARE(peak("B32", MemoryFilter::LeastRecentUsed, Recompute, 24), 26);
-    QCOMPARE(peak("B32", MemoryFilter::LeastRecentUsed, Swap, 24), 25);
-    QCOMPARE(peak("B32", MemoryFilter::LeastRecentUsed, Rule, 24), 25);
-    for (const auto &[name, seconds, bytes] : {std::tuple{"U16", 48.0, 16}, {"A16", 144.0, 40}, {"B32", 288.0, 80}}) {
-        const Stream stream = chainOf(elementsOf(name));
-        QCOMPARE(stream.peakBytes(), bytes);
-        QCOMPARE(stream.seconds(), seconds);
-    }
-}
 
 /// A gibibyte that is unused for hours: bytes times nanoseconds would not fit 64 bits.
 void TestWalk::largeNumbers()
@@ -578,6 +393,27 @@ void TestWalk::withoutAPolicyEverythingStays()
     QCOMPARE(course->peakBytes, stream.peakBytes());
     QCOMPARE(course->events.size(), stream.operators.size());
     QCOMPARE(course->seconds, stream.seconds());
+}
+
+/// Of ten bytes three are used in the middle: six more are there, but not in one piece, so that the three have to go.
+void TestWalk::roomInPiecesIsCounted()
+{
+    Stream stream;
+    stream.storages = {{0, -1, false}, {3, 0, true}, {3, 1, true}, {3, 2, true}, {6, 4, true}};
+    stream.operators = {{1, {0}, {1}, {}, 0}, {1, {0}, {2}, {}, 0}, {1, {1}, {3}, {1}, 0},
+                        {1, {3}, {}, {3}, 0}, {1, {0}, {4}, {}, 0}, {1, {4, 2}, {}, {4, 2}, 0}};
+    Limits limits = limitsFor(MemoryFilter::Delta, MemoryDirector::Recompute, 10, 2);
+    limits.policy.trigger = plan::MemoryTrigger::Before;
+    limits.fixedPool = true;
+    const auto course = memory::walk(stream, limits);
+    QVERIFY2(course, course ? "" : course.error().message.c_str());
+    QCOMPARE(course->fragmented, 1);
+    QCOMPARE(logOf(*course), QString("2R"));
+    limits.budget = 12;
+    const auto roomy = memory::walk(stream, limits);
+    QVERIFY(roomy);
+    QCOMPARE(roomy->fragmented, 0);
+    QVERIFY(roomy->decisions.empty());
 }
 
 void TestWalk::refusals()
