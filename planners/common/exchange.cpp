@@ -2,6 +2,7 @@
 #include "planners/common/exchange.h"
 
 #include "engine/compile/compile.h"
+#include "planners/common/averaging_delay.h"
 #include "planners/common/changed_candidates.h"
 #include "planners/common/exchange_tables.h"
 
@@ -40,16 +41,19 @@ Result<AveragingTimes> averagingTimes(const plan::Plan &plan, const Problem &pro
     return AveragingTimes{*step, *std::max_element(onRank.begin(), onRank.end())};
 }
 
-/// The delay that hides the average; the plan's own is the longest of its round.
-Status findDelay(plan::Plan &plan, const Problem &problem)
+/// withBestDelay() by the plan's own times; its own delay is the longest of its round.
+Status findDelay(plan::Plan &plan, const Problem &problem, std::vector<std::string> &notes)
 {
-    plan::DelayedAveraging &averaging = plan.exchange.averaging;
     const auto times = averagingTimes(plan, problem);
     if (!times)
         return times.error();
-    constexpr double kRounding = 1e-9;
-    averaging.delay = static_cast<std::int64_t>(std::ceil(times->exchange / times->step - kRounding));
-    averaging.localSteps = std::max(averaging.localSteps, averaging.delay);
+    plan::DelayedAveraging &averaging = plan.exchange.averaging;
+    averaging = withBestDelay(averaging, times->step, times->exchange);
+    if (averaging.merge == plan::Merge::Convex)
+        notes.push_back(fmt::format("delay {} takes the least time for the same progress, of which merge=convex throws "
+                                    "away {:.0f} % with each step of delay",
+                                    averaging.delay,
+                                    100 * (1 - averaging.localWeight) / static_cast<double>(averaging.localSteps)));
     return {};
 }
 
@@ -68,6 +72,8 @@ Status estimateAveraging(PlanReport &report, const Problem &problem)
     const double hidden = averaging.delay == 0 ? 0 : 1 - exposed / times->exchange;
     estimate["averaging_hidden_share"] = times->exchange > 0 ? std::clamp(hidden, 0.0, 1.0) : 1;
     estimate["averaging_effective_share"] = averaging.effectiveShare();
+    if (averaging.effectiveShare() > 0)
+        estimate["averaging_effective_step_seconds"] = report.predicted.iterationSeconds / averaging.effectiveShare();
     return {};
 }
 
@@ -122,11 +128,13 @@ void warn(PlanReport &report)
         return;
     const bool longEnough = static_cast<double>(averaging.delay) * estimate.at("averaging_step_seconds")
         >= kAll * estimate.at("averaging_exchange_seconds");
-    report.notes.push_back(fmt::format("{:.0f} % of the average is hidden; {}", 100 * hidden,
-                                       longEnough
-                                           ? "collectives inside of the replicas wait behind it, or the cores that "
-                                             "ranks share have no time left for it"
-                                           : "delay=auto finds a delay that is as long as the average"));
+    const char *why = "delay=auto finds a delay that is as long as the average";
+    if (longEnough)
+        why =
+            "collectives inside of the replicas wait behind it, or the cores that ranks share have no time left for it";
+    else if (averaging.merge == plan::Merge::Convex)
+        why = "with merge=convex delay=auto finds the delay with the least time for the same progress";
+    report.notes.push_back(fmt::format("{:.0f} % of the average is hidden; {}", 100 * hidden, why));
 }
 
 /// Alternatives with the exchange of the chosen plan, fastest first.
@@ -164,7 +172,7 @@ Result<PlanReport> withExchange(PlanReport report, const Problem &problem, const
         if (Status filled = fillInTables(plan, problem, request.findsScheduling, report.notes); !filled)
             return filled.error();
     if (request.findsDelay)
-        if (Status found = findDelay(plan, problem); !found)
+        if (Status found = findDelay(plan, problem, report.notes); !found)
             return found.error();
     if (request.findsAcrossSteps)
         findAcrossSteps(plan, problem, report.notes);
