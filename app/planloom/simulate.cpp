@@ -6,10 +6,16 @@
 #include "app/planloom/verbs.h"
 #include "engine/base/files.h"
 #include "engine/compile/compile.h"
+#include "engine/compile/memory_figures.h"
 #include "engine/export/decisions.h"
 #include "engine/export/export.h"
 #include "engine/import/pytorch_schedule.h"
 #include "engine/plan/fingerprint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
 
 namespace planloom::cli {
 namespace {
@@ -38,6 +44,18 @@ Status writeDecisions(const plan::Document &document, const std::string &file)
     return writeFileAtomically(file, exporting::decisionLog(*program, *document.subject.cluster));
 }
 
+/// The report with what memory policies do, where a stage has one: memory_stall_seconds, memory_fragmented.
+std::string jsonOf(const simulate::Report &report, const std::optional<compile::MemoryFigures> &memory)
+{
+    std::string text = simulate::toJson(report);
+    if (memory) {
+        text.pop_back(); // the end of the object
+        text += fmt::format(",\"memory_stall_seconds\":{},\"memory_fragmented\":{}}}", memory->stallSeconds,
+                            memory->fragmented);
+    }
+    return text;
+}
+
 } // namespace
 
 Status simulate(const SimulateOptions &options, Output &output)
@@ -53,6 +71,13 @@ Status simulate(const SimulateOptions &options, Output &output)
     auto simulation = simulate::simulatePlan(document->plan, document->subject, {!options.trace.empty(), false});
     if (!simulation)
         return simulation.error().in(options.plan);
+    std::optional<compile::MemoryFigures> memory;
+    if (std::ranges::any_of(document->plan.stages, [](const plan::Stage &stage) { return stage.memory.limits(); })) {
+        const auto figures = compile::memoryFigures(document->plan, document->subject);
+        if (!figures)
+            return figures.error();
+        memory = *figures;
+    }
     if (!options.trace.empty()) {
         simulation->trace.plan = plan::fingerprint(*document);
         const bool chrome = options.trace.ends_with(".json");
@@ -72,9 +97,13 @@ Status simulate(const SimulateOptions &options, Output &output)
     printPlan(document->plan, document->subject, output);
     output.line();
     printReport(simulation->report, output);
+    if (memory)
+        output.line(
+            fmt::format("policies      operators of all devices wait {} for copies; room was in pieces {} time{}",
+                        format(Seconds(memory->stallSeconds)), memory->fragmented, memory->fragmented == 1 ? "" : "s"));
     if (!options.trace.empty())
         output.line("trace written to " + options.trace);
-    output.json(simulate::toJson(simulation->report));
+    output.json(jsonOf(simulation->report, memory));
     return {};
 }
 

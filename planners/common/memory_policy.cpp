@@ -2,6 +2,7 @@
 #include "planners/common/memory_policy.h"
 
 #include "engine/compile/compile.h"
+#include "engine/compile/memory_figures.h"
 #include "engine/plan/validate.h"
 #include "planners/common/changed_candidates.h"
 
@@ -28,6 +29,9 @@ Status estimateMemory(PlanReport &report, const Problem &problem, double baseSec
     const auto program = compile::compilePlan(report.plan, problem.subject, {.bodies = false});
     if (!program)
         return program.error();
+    const auto figures = compile::memoryFigures(report.plan, problem.subject);
+    if (!figures)
+        return figures.error();
     double recompute = 0;
     double swapped = 0;
     double operators = 0;
@@ -40,10 +44,13 @@ Status estimateMemory(PlanReport &report, const Problem &problem, double baseSec
         recompute += task.duration.value();
         operators += run->lastCall - run->firstCall;
     }
-    report.plan.estimate["memory_base_seconds"] = baseSeconds;
-    report.plan.estimate["memory_recompute_seconds"] = recompute;
-    report.plan.estimate["memory_swapped_bytes"] = swapped;
-    report.plan.estimate["memory_recomputed_operators"] = operators;
+    plan::Estimate &estimate = report.plan.estimate;
+    estimate["memory_base_seconds"] = baseSeconds;
+    estimate["memory_recompute_seconds"] = recompute;
+    estimate["memory_swapped_bytes"] = swapped;
+    estimate["memory_recomputed_operators"] = operators;
+    estimate["memory_stall_seconds"] = figures->stallSeconds;
+    estimate["memory_fragmented"] = static_cast<double>(figures->fragmented);
     return {};
 }
 

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/base/files.h"
 #include "engine/compile/compile.h"
 #include "engine/export/decisions.h"
 #include "engine/graph/zoo/zoo.h"
+#include "engine/import/import.h"
 #include "engine/import/model/zoo.h"
 #include "planners/common/memory_policy.h"
+#include "planners/common/unlimited_memory.h"
 #include "planners/registry.h"
 
 #include <QTest>
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <optional>
 
 using namespace planloom;
@@ -57,10 +61,13 @@ class TestMemoryPolicy : public QObject {
 
 private slots:
     void limitsWhatIsPredicted();
+    void saysHowLongOperatorsWait();
     void fitsTheDevice();
     void sameDecisionsAreWrittenEachTime();
     void autoUsesPoliciesWhereMemoryBinds();
     void autoFitsByPoliciesWhatDoesNotFitOtherwise();
+    void largestBatches_data();
+    void largestBatches();
     void aheadAgainstTheRule_data();
     void aheadAgainstTheRule();
 };
@@ -82,6 +89,31 @@ void TestMemoryPolicy::limitsWhatIsPredicted()
         QCOMPARE(estimate.at("memory_base_seconds"), before);
         QVERIFY(estimate.at("memory_swapped_bytes") + estimate.at("memory_recomputed_operators") > 0);
     }
+}
+
+/// Copies that stand in the way are waited for there and back; with engines of their own for less.
+void TestMemoryPolicy::saysHowLongOperatorsWait()
+{
+    const planners::Problem problem = problemOn(4096);
+    const auto free = planned(problem);
+    QVERIFY(free);
+    const auto estimateOf = [&](const std::string &copies) {
+        const auto request = planners::memoryRequest("delta,budget=60%,director=swap,latency=0,bandwidth_out=2e9,"
+                                                     "bandwidth_in=1e9,copies="
+                                                     + copies);
+        const auto limited = request ? planners::withMemoryPolicy(*free, problem, *request)
+                                     : Result<planners::PlanReport>(request.error());
+        if (!limited)
+            qFatal("%s", limited.error().message.c_str());
+        return limited->plan.estimate;
+    };
+    const auto synchronous = estimateOf("synchronous"), overlapping = estimateOf("overlapping");
+    const double bytes = synchronous.at("memory_swapped_bytes");
+    QVERIFY(bytes > 0);
+    const double stall = synchronous.at("memory_stall_seconds"), copies = bytes / 2e9 + bytes / 1e9;
+    QVERIFY2(std::abs(stall / copies - 1) < 1e-9, qPrintable(QString("%1 for %2").arg(stall).arg(copies)));
+    QVERIFY(overlapping.at("memory_stall_seconds") < stall);
+    QVERIFY(overlapping.contains("memory_fragmented"));
 }
 
 void TestMemoryPolicy::fitsTheDevice()
@@ -193,6 +225,51 @@ void TestMemoryPolicy::autoFitsByPoliciesWhatDoesNotFitOtherwise()
         gained += without ? 0 : 1;
     }
     QVERIFY(gained > 0);
+}
+
+void TestMemoryPolicy::largestBatches_data()
+{
+    QTest::addColumn<QString>("model");
+    // The largest batch that fits without a policy; planners, which keep a reserve, find 160 and 109.
+    QTest::addColumn<int>("without");
+    QTest::addColumn<double>("ratio"); // of DELTA's abstract
+    QTest::newRow("resnet-50") << "resnet-50" << 160 << 2.04;
+    QTest::newRow("resnet-101") << "resnet-101" << 110 << 2.25;
+}
+
+/// On a V100 of 16 GB and its link to the host DELTA's rule makes room for 2.04 and 2.25 times the largest batch that
+/// fits without it.
+void TestMemoryPolicy::largestBatches()
+{
+    QFETCH(QString, model);
+    QFETCH(int, without);
+    QFETCH(double, ratio);
+    const auto text = readFile(PLANLOOM_SOURCE_DIR "/resources/samples/one-v100.yaml");
+    QVERIFY(text);
+    auto cluster = import::readClusterYaml(*text, "one-v100.yaml");
+    QVERIFY2(cluster, cluster ? "" : cluster.error().text().c_str());
+    const auto loaded = import::zooModel(model.toStdString());
+    QVERIFY(loaded);
+    planners::Problem problem;
+    problem.subject = plan::makeSubject(loaded->graph, std::make_shared<const cluster::Cluster>(*std::move(cluster)),
+                                        nullptr, loaded->source);
+    const auto fits = [&](std::int64_t batch, const char *policy) {
+        problem.globalBatch = batch;
+        problem.microBatch = batch;
+        const auto unlimited = planners::withoutMemoryLimit(problem);
+        const auto free = unlimited ? planned(*unlimited) : Result<planners::PlanReport>(unlimited.error());
+        const auto request = planners::memoryRequest(policy);
+        if (!free || !request)
+            qFatal("no plan without a limit of memory");
+        const auto limited = request->memory.limits() ? planners::withMemoryPolicy(*free, problem, *request)
+                                                      : planners::onDevicesOf(problem, *free);
+        return limited && limited->predicted.fits;
+    };
+    QVERIFY(fits(without, "none"));
+    QVERIFY(!fits(without + 1, "none"));
+    const auto larger = static_cast<std::int64_t>(std::ceil(without * ratio));
+    QVERIFY(!fits(larger, "none"));
+    QVERIFY(fits(larger, "delta,budget=fit"));
 }
 
 void TestMemoryPolicy::aheadAgainstTheRule_data()
