@@ -78,6 +78,7 @@ constexpr Field<Summary> kSummary[] = {
     {"peak_bytes_measured", &Summary::peakBytesMeasured},
     {"beyond_arena_bytes", &Summary::beyondArenaBytes, Presence::Filled},
     {"shared_bytes", &Summary::sharedBytes, Presence::Filled},
+    {"sent_bytes", &Summary::sentBytes, Presence::Filled},
     {"trace_dropped", &Summary::traceDropped, Presence::Filled},
     {"trace", &Summary::tracePath, Presence::Filled},
 };

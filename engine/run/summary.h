@@ -24,6 +24,7 @@ struct Summary {
     std::vector<std::int64_t> peakBytesMeasured;
     std::vector<std::int64_t> beyondArenaBytes; ///< likewise: the process's own memory at its fullest without the arena
     std::vector<std::int64_t> sharedBytes;      ///< likewise: bytes touched of shared segments
+    std::vector<std::int64_t> sentBytes;        ///< likewise: that its collectives have sent in the workers' steps
     std::int64_t traceDropped = 0;              ///< records
     std::string tracePath;
     std::optional<Validation> evaluation; ///< after the last step; none: nothing was held out

@@ -105,6 +105,8 @@ public:
         send(message);
     }
 
+    void sent(std::int64_t bytes) override { m_sentBytes = bytes; }
+
     void failing(ErrorCode code) override { m_code = code; }
 
     void finished(const runtime::MemoryUse &memory, const std::string &errorText) override
@@ -113,6 +115,7 @@ public:
         message.mutable_finished()->set_peak_bytes(memory.arena);
         message.mutable_finished()->set_beyond_arena_bytes(memory.beyondArena());
         message.mutable_finished()->set_shared_bytes(memory.shared);
+        message.mutable_finished()->set_sent_bytes(m_sentBytes);
         message.mutable_finished()->set_error(errorText);
         message.mutable_finished()->set_code(static_cast<int>(m_code));
         message.mutable_finished()->set_stopped_early(m_stoppedEarly);
@@ -197,6 +200,7 @@ private:
     std::int64_t m_done = 0;
     bool m_training = false;
     bool m_stoppedEarly = false;
+    std::int64_t m_sentBytes = 0;
     std::jthread m_reader;
 };
 

@@ -286,7 +286,7 @@ void Run::onEvaluation(WorkerId worker, const run::Validation &evaluation)
         m_evaluation = evaluation;
 }
 
-void Run::onFinished(WorkerId worker, const WorkerMemory &memory, bool stoppedEarly, Error error)
+void Run::onFinished(WorkerId worker, const WorkerBytes &memory, bool stoppedEarly, Error error)
 {
     const std::lock_guard lock(m_mutex);
     if (isCurrent(worker))
@@ -484,11 +484,12 @@ run::Summary Run::summarize() const
     else
         summary.predictionError = summary.predictedIterationSeconds / summary.iterationSecondsMedian - 1;
     summary.peakBytesPredicted = peaksBetween(m_prediction, m_from, m_recorder.stepsDone());
-    const std::vector<WorkerMemory> memory = m_group->memory(); // of roles and servers, too, which have no arena
+    const std::vector<WorkerBytes> memory = m_group->memory(); // of roles and servers, too, which have no arena
     for (std::size_t rank = 0; rank < std::min(memory.size(), summary.peakBytesPredicted.size()); ++rank) {
         summary.peakBytesMeasured.push_back(memory[rank].peak);
         summary.beyondArenaBytes.push_back(memory[rank].beyondArena);
         summary.sharedBytes.push_back(memory[rank].shared);
+        summary.sentBytes.push_back(memory[rank].sent);
     }
     summary.traceDropped = m_recorder.lostRecords();
     summary.tracePath = m_folder.file("trace.pltrace");

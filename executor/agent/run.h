@@ -72,7 +72,7 @@ public:
     void onRecords(WorkerId worker, std::span<const trace::Record> records, std::int64_t dropped);
     void onEvaluation(WorkerId worker, const run::Validation &evaluation);
     /// An @p error without text is none.
-    void onFinished(WorkerId worker, const WorkerMemory &memory, bool stoppedEarly, Error error);
+    void onFinished(WorkerId worker, const WorkerBytes &memory, bool stoppedEarly, Error error);
     /// @p training: tasks are due, so that @p progress, a count of them, should grow.
     void onHeartbeat(WorkerId worker, std::int64_t progress, bool training);
     /// The connection is gone.

@@ -142,7 +142,7 @@ void report(Run &run, WorkerId worker, const wire::WorkerMessage &message)
     else if (message.has_finished())
         run.onFinished(worker,
                        {message.finished().peak_bytes(), message.finished().beyond_arena_bytes(),
-                        message.finished().shared_bytes()},
+                        message.finished().shared_bytes(), message.finished().sent_bytes()},
                        message.finished().stopped_early(),
                        {codeFromWire(message.finished().code()), message.finished().error(), {}, 0});
     else

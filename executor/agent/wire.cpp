@@ -102,6 +102,7 @@ wire::Summary toWire(const run::Summary &summary)
     *message.mutable_peak_bytes_measured() = toWire(summary.peakBytesMeasured);
     *message.mutable_beyond_arena_bytes() = toWire(summary.beyondArenaBytes);
     *message.mutable_shared_bytes() = toWire(summary.sharedBytes);
+    *message.mutable_sent_bytes() = toWire(summary.sentBytes);
     if (summary.evaluation)
         *message.mutable_evaluation() = agent::toWire(*summary.evaluation);
     return message;
@@ -260,6 +261,7 @@ run::Summary fromWire(const wire::Summary &message)
     summary.peakBytesMeasured = fromWire(message.peak_bytes_measured());
     summary.beyondArenaBytes = fromWire(message.beyond_arena_bytes());
     summary.sharedBytes = fromWire(message.shared_bytes());
+    summary.sentBytes = fromWire(message.sent_bytes());
     if (message.has_evaluation())
         summary.evaluation = fromWire(message.evaluation());
     return summary;

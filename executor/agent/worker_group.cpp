@@ -135,7 +135,7 @@ void WorkerGroup::heartbeat(int rank, std::int64_t progress, bool training)
     worker.training = training;
 }
 
-void WorkerGroup::finished(int rank, const WorkerMemory &memory, bool stoppedEarly, Error error)
+void WorkerGroup::finished(int rank, const WorkerBytes &memory, bool stoppedEarly, Error error)
 {
     const std::lock_guard lock(m_mutex);
     const auto index = static_cast<std::size_t>(rank);
@@ -234,10 +234,10 @@ std::int64_t WorkerGroup::dropped() const
     return sum;
 }
 
-std::vector<WorkerMemory> WorkerGroup::memory() const
+std::vector<WorkerBytes> WorkerGroup::memory() const
 {
     const std::lock_guard lock(m_mutex);
-    std::vector<WorkerMemory> all;
+    std::vector<WorkerBytes> all;
     for (const Worker &worker : m_workers)
         all.push_back(worker.memory);
     return all;

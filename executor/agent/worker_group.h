@@ -27,11 +27,12 @@ public:
     virtual void lookCloser(double seconds) = 0;
 };
 
-/// Bytes, as runtime::MemoryUse has them.
-struct WorkerMemory {
+/// Bytes, as runtime::MemoryUse and WorkerChannel::sent() have them.
+struct WorkerBytes {
     std::int64_t peak = 0; ///< of the arena
     std::int64_t beyondArena = 0;
     std::int64_t shared = 0;
+    std::int64_t sent = 0;
 };
 
 /// One generation of worker processes, a process a rank: started, watched, ended. It fails with the first error that it
@@ -63,7 +64,7 @@ public:
     /// @p training: tasks are due, so that @p progress, a count of them, should grow.
     void heartbeat(int rank, std::int64_t progress, bool training);
     /// The worker's last message; an @p error without text is none.
-    void finished(int rank, const WorkerMemory &memory, bool stoppedEarly, Error error);
+    void finished(int rank, const WorkerBytes &memory, bool stoppedEarly, Error error);
     /// The connection is gone.
     void detach(int rank);
 
@@ -77,7 +78,7 @@ public:
     [[nodiscard]] std::optional<Error> failure() const;
     [[nodiscard]] bool stoppedEarly() const;
     [[nodiscard]] std::int64_t dropped() const; ///< records, by all workers
-    [[nodiscard]] std::vector<WorkerMemory> memory() const;
+    [[nodiscard]] std::vector<WorkerBytes> memory() const;
 
     // The supervisor's thread.
     /// Starts the processes. Errors: NotFound, Io.
@@ -106,7 +107,7 @@ private:
         bool detached = false;
         bool finished = false;
         int process = -1; ///< pidfd
-        WorkerMemory memory;
+        WorkerBytes memory;
         std::int64_t dropped = 0; ///< records
         Clock::time_point heard;
         Clock::time_point progressed; ///< while it trains

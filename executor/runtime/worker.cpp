@@ -85,6 +85,7 @@ public:
     }
 
     [[nodiscard]] const MemoryUse &memory() const { return m_memory; }
+    [[nodiscard]] std::int64_t sentBytes() const { return m_sentBytes; }
 
 private:
     static Error noArrivals()
@@ -393,6 +394,7 @@ private:
         const std::int64_t arena = std::max(m_memory.arena, (*executor)->peakBytes());
         m_memory = memoryUse();
         m_memory.arena = arena;
+        m_sentBytes += (*executor)->collectiveBytes();
         if (status)
             status = watch->finish();
         if (!status)
@@ -447,7 +449,8 @@ private:
     run::Request m_request;
     plan::Document m_document;
     MemoryUse m_memory;
-    Parameters m_parameters; ///< that the steps before have left to those of another Program
+    std::int64_t m_sentBytes = 0; ///< RankExecutor::collectiveBytes() of all its steps
+    Parameters m_parameters;      ///< that the steps before have left to those of another Program
     bool m_sharesCores = false;
     bool m_stopped = false; ///< before its last step
 };
@@ -479,6 +482,7 @@ int runWorker(const WorkerOptions &options)
     const Status status = worker.run();
     if (!status)
         options.channel->failing(status.error().code);
+    options.channel->sent(worker.sentBytes());
     options.channel->finished(worker.memory(), status ? std::string() : status.error().text());
     if (status)
         return 0;

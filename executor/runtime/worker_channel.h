@@ -43,6 +43,9 @@ public:
     virtual void progress(std::int64_t done, bool training) { (void)done, (void)training; }
     /// Just before finished(), where the held-out loss got no better.
     virtual void stoppedEarly() {}
+    /// Just before finished(): bytes that the rank's collectives have sent in all steps
+    /// (RankExecutor::collectiveBytes).
+    virtual void sent(std::int64_t bytes) { (void)bytes; }
     /// Just before finished() with an error: its code.
     virtual void failing(ErrorCode code) { (void)code; }
     /// Last call. @p errorText is empty if the run went to its end or was stopped on request.

@@ -92,6 +92,15 @@ private Q_SLOTS:
         Done done = run({"plan", "--model", "zoo:gpt-nano", "--cluster", "local:2", "--planner", "gpipe", "--batch",
                          "8", "--micro-batch", "2", "--memory", "delta,budget=60%", "-o", "limited.json", "--quiet"});
         QVERIFY2(done.status == 0, done.err.constData());
+        const QJsonObject estimate =
+            QJsonDocument::fromJson(readAll(at("limited.json"))).object()["estimate"].toObject();
+        const QJsonObject report = linesOf(run({"simulate", "limited.json", "--json"}).out).value(0);
+        for (const char *key : {"memory_stall_seconds", "memory_fragmented"}) {
+            QVERIFY2(report[key].isDouble(), key);
+            QCOMPARE(report[key].toDouble(), estimate[key].toDouble());
+        }
+        QVERIFY(run({"simulate", "limited.json"}).out.contains("for copies; room was in pieces "));
+        QVERIFY(!linesOf(run({"simulate", "nano1.json", "--json"}).out).value(0).contains("memory_fragmented"));
         done = run({"simulate", "limited.json", "--decisions", "predicted.tsv", "--quiet"});
         QVERIFY2(done.status == 0, done.err.constData());
         done =
@@ -194,13 +203,14 @@ private Q_SLOTS:
         const QJsonObject summary = lines.last()["summary"].toObject();
         for (const char *key : {"steps", "loss_first", "loss_last", "iteration_seconds_median",
                                 "predicted_iteration_seconds", "prediction_error", "peak_bytes_predicted",
-                                "peak_bytes_measured", "beyond_arena_bytes", "shared_bytes", "trace"})
+                                "peak_bytes_measured", "beyond_arena_bytes", "shared_bytes", "sent_bytes", "trace"})
             QVERIFY2(summary.contains(key), key);
         QCOMPARE(summary["steps"].toInt(), 6);
         QVERIFY(summary["loss_last"].toDouble() < summary["loss_first"].toDouble());
         QCOMPARE(summary["peak_bytes_measured"].toArray().size(), ranks);
         QCOMPARE(summary["beyond_arena_bytes"].toArray().size(), ranks);
         QVERIFY(summary["beyond_arena_bytes"].toArray().first().toDouble() > 0);
+        QCOMPARE(summary["sent_bytes"].toArray().size(), ranks);
         QCOMPARE(summary["peak_bytes_measured"], summary["peak_bytes_predicted"]);
 
         const QJsonObject inspected = linesOf(run({"inspect", folder, "--json"}).out).value(0);

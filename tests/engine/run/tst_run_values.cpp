@@ -107,10 +107,11 @@ private slots:
         summary.iterationSecondsMedian = 0.5;
         summary.peakBytesMeasured = {1, 2};
         summary.tracePath = "/run/trace.pltrace";
-        const std::string figures = R"({"steps":3,"loss_first":2.0,"loss_last":null,"iteration_seconds_median":0.5,)"
-                                    R"("predicted_iteration_seconds":0.0,"prediction_error":0.0,)"
-                                    R"("peak_bytes_predicted":[],"peak_bytes_measured":[1,2],"beyond_arena_bytes":[],)"
-                                    R"("shared_bytes":[],"trace_dropped":0,"trace":"/run/trace.pltrace")";
+        const std::string figures =
+            R"({"steps":3,"loss_first":2.0,"loss_last":null,"iteration_seconds_median":0.5,)"
+            R"("predicted_iteration_seconds":0.0,"prediction_error":0.0,)"
+            R"("peak_bytes_predicted":[],"peak_bytes_measured":[1,2],"beyond_arena_bytes":[],)"
+            R"("shared_bytes":[],"sent_bytes":[],"trace_dropped":0,"trace":"/run/trace.pltrace")";
         QCOMPARE(toJson(summary), figures + "}");
         summary.evaluation = Validation{2, 0, 0.75, 40};
         summary.restarts = 1;

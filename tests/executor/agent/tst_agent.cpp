@@ -83,6 +83,7 @@ int pretendWorker(const std::string &folder, const std::string &socket)
     const bool bad = (how == ReportsError && rank == 1) || how == InputIsWrong;
     if (how == InputIsWrong)
         channel->failing(ErrorCode::BadInput);
+    channel->sent(4000 + rank);
     channel->finished({1000 + rank, 5000 + rank, 700}, bad ? "row 3 of the data is odd; mend it" : "");
     return how == InputIsWrong ? 2 : 0;
 }
@@ -179,6 +180,7 @@ void TestAgent::runsToItsEnd()
     QCOMPARE(heard.summary->peakBytesPredicted.size(), static_cast<std::size_t>(ranks));
     QCOMPARE(heard.summary->beyondArenaBytes.back(), std::int64_t{3300});
     QCOMPARE(heard.summary->sharedBytes.back(), std::int64_t{700});
+    QCOMPARE(heard.summary->sentBytes.back(), std::int64_t{4000 + ranks - 1});
 
     const auto traced = trace::readTrace(heard.runDir + "/trace.pltrace");
     QVERIFY(traced.ok());
@@ -193,6 +195,7 @@ void TestAgent::runsToItsEnd()
     QCOMPARE(summary->peakBytesPredicted, heard.summary->peakBytesPredicted);
     QCOMPARE(summary->beyondArenaBytes, heard.summary->beyondArenaBytes);
     QCOMPARE(summary->sharedBytes, heard.summary->sharedBytes);
+    QCOMPARE(summary->sentBytes, heard.summary->sentBytes);
     nothingIsLeft(run.c_str());
 }
 

@@ -65,6 +65,7 @@ public:
         m_dropped = dropped;
     }
     void evaluation(const run::Validation &held) override { m_out << "evaluated " << held.samples << '\n'; }
+    void sent(std::int64_t bytes) override { m_out << "sent " << bytes << '\n'; }
     void finished(const runtime::MemoryUse &memory, const std::string &errorText) override
     {
         m_out << "records " << m_records << '\n'
@@ -253,6 +254,9 @@ void TestWorker::runs()
         QCOMPARE(valuesOf(rankLines(rank), "records"),
                  std::vector<std::string>{std::to_string(6 * planned.tasks.size())});
         QCOMPARE(valuesOf(rankLines(rank), "dropped"), std::vector<std::string>{"0"});
+        const std::int64_t sent = expected.collectiveBytes[static_cast<std::size_t>(rank)];
+        QCOMPARE(sent > 0, replicas > 1);
+        QCOMPARE(valuesOf(rankLines(rank), "sent"), std::vector<std::string>{std::to_string(sent)});
         QCOMPARE(valuesOf(rankLines(rank), "error").size(), std::size_t{0});
     }
 }
