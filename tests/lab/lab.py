@@ -77,6 +77,13 @@ class Lab:
             return [entry["loss"] for entry in map(json.loads, text) if "samples_per_second" in entry]
 
 
+def largest_difference(losses, others):
+    """Of the losses of any step, as a part of the other run's; both have as many steps."""
+    if len(losses) != len(others):
+        sys.exit(f"runs of {len(losses)} and of {len(others)} steps are compared")
+    return max(abs(loss / other - 1) for loss, other in zip(losses, others))
+
+
 def zipf(rows, count):
     """Ids by Zipf's law, as cost::ZipfIds makes them."""
     harmonic = sum(1 / (k + 1) for k in range(rows))
