@@ -36,7 +36,8 @@ struct SampledJob {
     double sampleSeconds = 0;                                    ///< of a sampler: a mini-batch is put together
     double updateSeconds = 0;                                    ///< of a parameter server: a step
     static constexpr std::int64_t kChunkBytes = 256 << 10;
-    gnn::Volumes volumes; ///< of mini-batches that are drawn as the job draws them, of seed nodes at random
+    gnn::Volumes volumes;          ///< of mini-batches that are drawn as the job draws them, of seed nodes at random
+    std::int64_t volumesBatch = 0; ///< Plan::globalBatch that `volumes` and the samplers' seconds are of
 };
 
 /// Plan field `roles`: one process of a job and its machine.
@@ -56,7 +57,7 @@ struct Subject;
 /// model whose inputs are no trees of the fan-out, a part without a store or with two, a trainer without a sampler,
 /// machines that are not in the cluster, trainers among the roles, roles out of order, repeated names, a prefetch or
 /// chunks below 1, an exchange of another kind than all-reduce or by servers that the plan has, volumes of another
-/// size.
+/// size or of another batch.
 /// @p field names the plan field.
 Status validateJob(const Plan &plan, const Subject &subject, std::string &field);
 

@@ -17,7 +17,7 @@ std::vector<double> amountsOf(JsonReader &reader, const char *key)
     return amounts;
 }
 
-gnn::Volumes volumesOf(JsonReader reader)
+gnn::Volumes volumesOf(JsonReader &reader)
 {
     gnn::Volumes volumes;
     volumes.iterations = static_cast<std::int32_t>(reader.integer("iterations", 1, 1 << 20));
@@ -28,9 +28,10 @@ gnn::Volumes volumesOf(JsonReader reader)
     return volumes;
 }
 
-nlohmann::json volumesToJson(const gnn::Volumes &volumes)
+nlohmann::json volumesToJson(const gnn::Volumes &volumes, std::int64_t batch)
 {
-    return {{"iterations", volumes.iterations},
+    return {{"batch", batch},
+            {"iterations", volumes.iterations},
             {"stores", volumes.stores},
             {"samplers", volumes.samplers},
             {"features", volumes.features},
@@ -85,7 +86,9 @@ SampledJob jobOf(JsonReader reader)
     job.rowSeconds = reader.number("row_seconds", 0.0);
     job.sampleSeconds = reader.number("sample_seconds", 0.0);
     job.updateSeconds = reader.number("update_seconds", 0.0);
-    job.volumes = volumesOf(reader.object("volumes"));
+    JsonReader volumes = reader.object("volumes");
+    job.volumesBatch = volumes.integerOr("batch", 0, 1, kMostSampled);
+    job.volumes = volumesOf(volumes);
     return job;
 }
 
@@ -123,7 +126,7 @@ nlohmann::json jobToJson(const SampledJob &job)
             {"row_seconds", job.rowSeconds},
             {"sample_seconds", job.sampleSeconds},
             {"update_seconds", job.updateSeconds},
-            {"volumes", volumesToJson(job.volumes)}};
+            {"volumes", volumesToJson(job.volumes, job.volumesBatch)}};
 }
 
 nlohmann::json rolesToJson(const std::vector<PlacedRole> &roles)

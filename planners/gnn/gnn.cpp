@@ -287,6 +287,7 @@ Result<PlanReport> GnnPlanner::plan(const Problem &problem, const Options &optio
     if (!volumes)
         return volumes.error();
     plan.job->volumes = *std::move(volumes);
+    plan.job->volumesBatch = plan.globalBatch;
     Placement machineOf;
     const auto job = searchJobOf(plan, problem.subject, settings->slots, machineOf);
     if (!job)

@@ -9,12 +9,14 @@
 #include "tests/stopped_after.h"
 #include "ui/placement/placement_view.h"
 #include "ui/placement/search_run.h"
+#include "ui/planview/plan_controls.h"
 #include "ui/studio_fixture.h"
 #include "ui/theme/theme.h"
 
 #include <QApplication>
 #include <QDir>
 #include <QImage>
+#include <QSpinBox>
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -213,6 +215,22 @@ private Q_SLOTS:
     }
 
     /// A machine without room says what it lacks, and takes nothing.
+    /// The bytes of the plan's mini-batches are those of its batch: another one is planned, not edited.
+    void batchIsThatOfTheVolumes()
+    {
+        PlanControls controls(m_state.get());
+        QString said;
+        connect(m_state.get(), &StudioState::message, this, [&](MessageLevel, const QString &text) { said = text; });
+        QSpinBox *batch = nullptr;
+        for (QSpinBox *box : controls.findChildren<QSpinBox *>())
+            batch = box->accessibleName() == QStringLiteral("Batch") ? box : batch;
+        QVERIFY(batch != nullptr && batch->value() == 32);
+        batch->setValue(64);
+        QCOMPARE(plan().globalBatch, std::int64_t{32});
+        QCOMPARE(batch->value(), 32);
+        QVERIFY2(said.contains(QStringLiteral("plan again with --batch 64")), qPrintable(said));
+    }
+
     void refusedDrops()
     {
         QString said;

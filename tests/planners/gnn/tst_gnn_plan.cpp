@@ -11,6 +11,7 @@
 #include "planners/gnn/placed_plan.h"
 #include "planners/registry.h"
 
+#include <QRegularExpression>
 #include <QTest>
 
 #include <algorithm>
@@ -197,6 +198,34 @@ private Q_SLOTS:
         }
     }
 
+    /// A sampler that is busier than the trainers and waits for a store as long as half of that sets no pace: below 80
+    /// % of the time the limit stays the trainers', who wait for turns.
+    void busiestRoleBelowThePace()
+    {
+        const planners::Problem problem = problemOf(1e10);
+        const auto report = planned(problem, {{"trainers", "2"}, {"samplers", "1"}, {"prefetch", "1"}});
+        QVERIFY2(report, report ? "" : report.error().text().c_str());
+        for (const bool waits : {true, false}) {
+            plan::Plan changed = report->plan;
+            const double third = 5 * report->predicted.iterationSeconds;
+            const double rowBytes = 8 + 4 * 16;
+            std::vector<double> &features = changed.job->volumes.features;
+            features.assign(features.size(), 10 * rowBytes);
+            changed.job->drawSeconds = changed.job->sampleSeconds = third;
+            changed.job->rowSeconds = waits ? third / (2 * 10) : 1e-9; // two samplers ask each store
+            const auto why = planners::explain(changed, problem.subject);
+            QVERIFY2(why, why ? "" : why.error().text().c_str());
+            const QString detail = QString::fromStdString(why->detail);
+            const QRegularExpressionMatch busy = QRegularExpression(" s[01][^;]* (\\d+) %").match(detail);
+            QVERIFY2(busy.hasMatch(), why->detail.c_str());
+            const int percent = busy.captured(1).toInt();
+            QVERIFY2(waits ? percent > 55 && percent < 80 : percent > 90, why->detail.c_str());
+            QCOMPARE(why->limit == "role", !waits);
+            QCOMPARE(detail.contains("; busiest of the other roles: s"), waits);
+            QCOMPARE(detail.startsWith("another role sets the pace: s"), !waits);
+        }
+    }
+
     /// Of 1, 2 and 4 the fewest mini-batches with which the iteration is as short; the notes say what each takes.
     void prefetchIsChosen()
     {
@@ -230,6 +259,34 @@ private Q_SLOTS:
         QCOMPARE(plan::toJson(*read), text);
         QVERIFY(plan::difference(document.plan, read->plan).empty());
         QCOMPARE(plan::simulationKey(read->plan), plan::simulationKey(document.plan));
+    }
+
+    /// Bytes and times are those of the batch that was planned: another one is refused, edited or read from a file.
+    void batchIsThatOfTheVolumes()
+    {
+        const planners::Problem problem = problemOf();
+        const auto report = planned(problem);
+        QVERIFY(report);
+        QCOMPARE(report->plan.job->volumesBatch, problem.globalBatch);
+        plan::Plan other = report->plan;
+        other.globalBatch = 64;
+        const Status refused = plan::validate(other, problem.subject);
+        QVERIFY(!refused);
+        const char *const wanted =
+            "the volumes are those of a batch of 32, and the plan's batch is 64; plan again with --batch 64";
+        QVERIFY2(refused.error().text().find(wanted) != std::string::npos, refused.error().text().c_str());
+        planners::Problem larger = problem;
+        larger.globalBatch = 64;
+        const auto again = planned(larger);
+        QVERIFY(again);
+        QCOMPARE(again->plan.job->volumes.batch(0, 0), 2 * report->plan.job->volumes.batch(0, 0)); // of trees
+
+        std::string text = plan::toJson(plan::Document{report->plan, problem.subject});
+        const std::size_t at = text.find("\"batch\":32,");
+        QVERIFY(at != std::string::npos);
+        const auto old = plan::documentFromJson(text.erase(at, std::string_view("\"batch\":32,").size()));
+        QVERIFY(!old);
+        QVERIFY2(old.error().text().find("do not say which batch") != std::string::npos, old.error().text().c_str());
     }
 
     void differencesNameRoles()
