@@ -58,7 +58,7 @@ public:
     TensorId ifLast(TensorId tensor) { return ranges() ? times(tensor, ofLastRange(m_method, 1, 0)) : tensor; }
     TensorId filled(std::int64_t columns, double with);
     TensorId columns(TensorId matrix, std::int64_t first, std::int64_t last);
-    /// The sum of the squares of a parameter, [1].
+    /// The sum of the squares of a matrix, [1].
     TensorId squares(TensorId matrix);
     TensorId asSteps(const std::vector<TensorId> &steps);
     TensorId summedOuter(TensorId rows, TensorId targets, std::size_t steps);

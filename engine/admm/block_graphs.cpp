@@ -100,7 +100,8 @@ private:
     void hidden(std::int64_t step);
     /// Returns what the step's input would be without residual.
     TensorId input(std::int64_t step);
-    /// A step's new duals, which setDuals() sets: in a sweep that is the last to update what they are made of.
+    /// A step's new duals, which setDuals() sets, or the squared residual where it has none: in a sweep that is the
+    /// last to update what they are made of.
     void inputDual(std::int64_t step, TensorId arrived);
     void hiddenDual(std::int64_t step);
     [[nodiscard]] bool hasDuals(std::int64_t step) const
@@ -234,25 +235,24 @@ void UpdateWriter::forward()
 
 void UpdateWriter::inputDual(std::int64_t step, TensorId arrived)
 {
-    if (!hasDuals(step))
-        return;
     const TensorId residual = subtract(value("a", step), arrived);
+    if (!hasDuals(step))
+        return set("square_a", step, squares(residual));
     m_newDuals[fmt::format("p{}", step)] = subtract(value("p", step), scaled(residual, penalty(step), 1));
 }
 
 void UpdateWriter::hiddenDual(std::int64_t step)
 {
-    if (!hasDuals(step))
-        return;
     const TensorId residual = subtract(value("h", step), state(step));
+    if (!hasDuals(step))
+        return set("square_h", step, squares(residual));
     m_newDuals[fmt::format("q{}", step)] = subtract(value("q", step), scaled(residual, penalty(step), 1));
 }
 
 void UpdateWriter::inputDuals()
 {
     for (std::int64_t step = 1; !interleaved() && step <= steps(); ++step)
-        if (hasDuals(step))
-            inputDual(step, arrived(step));
+        inputDual(step, arrived(step));
 }
 
 void UpdateWriter::setDuals()

@@ -16,8 +16,9 @@ namespace planloom::admm {
 enum class Part : std::uint8_t {
     Begin,        ///< forward pass if restarted, outputs; sums out. Of ranges of steps: and `pull`
     Backward,     ///< sweep from the last step to the first; sums in
-    Forward,      ///< sweep from the first step to the last; sums out; duals of what it was the last to update
-    End,          ///< outputs, the other duals
+    Forward,      ///< sweep from the first step to the last; sums out; duals of what it was the last to update, and the
+                  ///< squared residuals of steps without duals
+    End,          ///< outputs, the other duals and squared residuals
     SolveIn,      ///< u, w and b of the sums in
     SolveOut,     ///< v and c of the sums out
     LastHidden,   ///< of ranges of steps: the range's last hidden state
@@ -51,6 +52,7 @@ std::int64_t sharedElements(const Sizes &sizes, const std::string &name);
 /// | o, r | samples, classes | output, and its dual |
 /// | u, w, b, v, c | hidden x inputs, hidden x hidden, hidden, classes x hidden, classes | parameters |
 /// | risk | 1 | the cross-entropy of the last outputs, summed over samples; made only |
+/// | square_a1 …, square_h1 … | 1 | squared norm of a residual without dual (Duals::Last); made only |
 /// | gram_in, product_in, gram_out, product_out | as OuterSums gives them | sums over samples, to be added over workers
 /// |
 ///

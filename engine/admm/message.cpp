@@ -147,8 +147,7 @@ ParameterServer::Figures ParameterServer::figures() const
     }
     all.loss = loss / samples;
     all.objective = loss + m_settings.ridge / 2 * weights;
-    if (m_settings.duals == Duals::All)
-        all.lagrangian = lagrangian + m_settings.ridge / 2 * weights;
+    all.lagrangian = lagrangian + m_settings.ridge / 2 * weights;
     all.primalResidual = std::sqrt(residual);
     all.dualResidual = m_change;
     return all;

@@ -47,7 +47,7 @@ public:
     struct Figures {
         double loss = 0; ///< mean over all samples, before the step
         double objective = 0;
-        double lagrangian = 0; ///< before the duals' step; 0: not all constraints have duals
+        double lagrangian = 0; ///< before the duals' step
         double primalResidual = 0;
         double dualResidual = 0; ///< change of the parameters; 0: of a run's first version
     };

@@ -37,6 +37,12 @@ std::vector<std::string> dualNames(std::int64_t steps)
     return names;
 }
 
+/// What blockGraph() calls the squared residual of a constraint without dual, by the name that its dual would have.
+std::string squareName(const std::string &dual)
+{
+    return fmt::format("square_{}{}", dual.front() == 'p' ? 'a' : 'h', dual.substr(1));
+}
+
 /// True if the layer's final state is all that is read of it.
 bool readsFinalState(const Graph &model, const graph::Op &layer)
 {
@@ -93,8 +99,7 @@ private:
         std::vector<TensorId> own = keepDuals();
         if (m_method.settings.timeRanges > 1)
             own = {summed(own)};
-        if (hasLagrangian())
-            own.push_back(summed(m_lagrangian));
+        own.push_back(summed(m_lagrangian));
         m_residuals = allReduced(joined(own));
         return written;
     }
@@ -222,9 +227,8 @@ private:
             return added;
         std::vector<TensorId> squares = keepDuals();
         const TensorId residual = summed(squares);
-        const TensorId lagrangian = hasLagrangian() ? summed(m_lagrangian) : none();
-        if (hasLagrangian())
-            squares.push_back(lagrangian);
+        const TensorId lagrangian = summed(m_lagrangian);
+        squares.push_back(lagrangian);
         m_residuals = joined(squares);
         std::vector<TensorId> parts{m_values["gram_in"],
                                     flat(m_values["product_in"], sharedElements(m_sizes, "product_in")),
@@ -355,7 +359,7 @@ private:
             shape = Shape({shape[0], {shards * shape[1].size, false}});
         const TensorId dual = m_builder.state(kStates + input.name, shape, zeros());
         const TensorId own = shards > 1 ? m_builder.add("ReadState", {dual}, {{"shards", shards}}) : dual;
-        m_duals[input.name] = {dual, own};
+        m_duals[input.name] = dual;
         return m_values[input.name] = own;
     }
 
@@ -424,35 +428,29 @@ private:
 
     // --- What stays of an iteration
 
-    [[nodiscard]] bool hasLagrangian() const { return m_method.settings.duals == Duals::All; }
-    TensorId none()
-    {
-        if (!m_none.valid())
-            m_none = m_builder.constantFloats("admm/none", {1}, 0);
-        return m_none;
-    }
-
-    /// Stores the new duals. Returns the squared residuals, of which they are multiples, in the order of
+    /// Stores the new duals. Returns the squared residuals, of which their changes are multiples, in the order of
     /// residualNames(). A constraint's part of the augmented Lagrangian, penalty / 2 |residual|^2 - dual * residual,
     /// is what the dual's square grows by, over twice the penalty: the new dual is the old one - penalty * residual.
+    /// Of steps without duals it is the first half.
     std::vector<TensorId> keepDuals()
     {
         std::vector<TensorId> squares;
         m_lagrangian = {m_values.at("risk")};
         for (const std::string &name : dualNames(m_sizes.steps / m_method.settings.timeRanges)) {
-            if (!m_duals.contains(name))
-                continue;
-            const auto [dual, own] = m_duals.at(name);
-            if (m_values[name] == own) // never updated (Duals::Last)
-                continue;
             const std::int64_t before = m_sizes.steps - m_sizes.steps / m_method.settings.timeRanges;
             const double penalty = name == "r"
                 ? m_method.settings.rho
                 : m_method.penalty[static_cast<std::size_t>(before + std::stoll(name.substr(1)) - 1)];
+            if (const auto square = m_values.find(squareName(name)); square != m_values.end()) {
+                const TensorId half = m_builder.constantFloats(fmt::format("admm/half_{}", name), {1}, penalty / 2);
+                squares.push_back(square->second);
+                m_lagrangian.push_back(m_builder.add("Mul", {square->second, half}));
+                continue;
+            }
             graph::Attributes how{{"scale", 1 / (penalty * penalty)}};
             if (m_method.settings.shards > 1)
                 how["shards"] = std::int64_t{m_method.settings.shards};
-            const auto kept = m_builder.addMany("KeepState", {dual, m_values[name]}, 2, how);
+            const auto kept = m_builder.addMany("KeepState", {m_duals.at(name), m_values[name]}, 2, how);
             const auto ofRange = [&](TensorId sum, int power) {
                 if (m_method.settings.timeRanges < 2)
                     return sum;
@@ -461,8 +459,7 @@ private:
                                      {sum, byRange(m_builder, scales, fmt::format("admm/ranges/{}{}", name, power))});
             };
             squares.push_back(ofRange(kept[0], -2));
-            if (hasLagrangian())
-                m_lagrangian.push_back(ofRange(kept[1], -1));
+            m_lagrangian.push_back(ofRange(kept[1], -1));
         }
         return squares;
     }
@@ -500,11 +497,7 @@ private:
             before.push_back(squares(old.at(name), rank));
             behind.push_back(squares(m_values[name], rank));
         }
-        std::vector<TensorId> parts{residuals};
-        if (!hasLagrangian())
-            parts.push_back(none());
-        parts.insert(parts.end(), {summed(changes), summed(before), summed(behind)});
-        const TensorId all = joined(parts);
+        const TensorId all = joined({residuals, summed(changes), summed(before), summed(behind)});
         m_builder.rename(all, kFigures);
         m_builder.output(all);
     }
@@ -558,16 +551,11 @@ private:
     graph::GraphBuilder m_builder;
     std::vector<TensorId> m_copies;
     std::map<std::string, TensorId> m_values; ///< newest, by name in blockGraph()
-    struct Dual {
-        TensorId kept; ///< the state
-        TensorId own;  ///< what of it the iteration reads
-    };
-    std::map<std::string, Dual> m_duals;
+    std::map<std::string, TensorId> m_duals;  ///< states, of all shards
     std::map<std::string, TensorId> m_sums;   ///< of all shards
     std::map<std::string, std::string> m_new; ///< by parameter
     TensorId m_residuals;                     ///< squared: of each constraint, or their sum; then the Lagrangian
     std::vector<TensorId> m_lagrangian;       ///< its summands, without the ridge
-    TensorId m_none;                          ///< [1], 0
     int m_parts = 0;
 };
 
@@ -604,9 +592,6 @@ std::vector<std::string> residualNames(const Graph &model, const Settings &setti
         return {};
     std::vector<std::string> names;
     for (std::string name : dualNames(pattern->steps)) {
-        const bool last = name.size() == 1 || std::stoll(name.substr(1)) == pattern->steps;
-        if (settings.duals == Duals::Last && !last)
-            continue;
         name.front() = name.front() == 'p' ? 'a' : name.front() == 'q' ? 'h' : 'o';
         names.push_back(std::move(name));
     }

@@ -10,15 +10,15 @@
 
 namespace planloom::admm {
 
-/// Numbers that an iteration leaves behind, float32: the squared norms of the residuals of the constraints that have
-/// duals (residualNames()), over all workers, or with ranges of steps the sum of these; then IterationFigures.
+/// Numbers that an iteration leaves behind, float32: the squared norms of the residuals of all constraints, with duals
+/// or penalised alone (residualNames()), over all workers, or with ranges of steps the sum of these; then
+/// IterationFigures.
 inline constexpr const char *kFigures = "admm/figures";
 
 /// The last ones of kFigures.
 struct IterationFigures {
     static constexpr std::size_t kCount = 4;
-    /// The augmented Lagrangian before the duals' step, without the ridge's part, summed over workers. 0 where not all
-    /// constraints have duals: those without are not measured.
+    /// The augmented Lagrangian before the duals' step, without the ridge's part, summed over workers.
     float lagrangian = 0;
     float change = 0;        ///< of the parameters, squared norm
     float weightsBefore = 0; ///< squared norm of those that the ridge counts

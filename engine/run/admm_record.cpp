@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <fmt/format.h>
 
 namespace planloom::run {
@@ -64,28 +63,6 @@ std::string residualsHeader(const std::vector<std::string> &names)
 std::string residualsLine(std::int64_t step, const std::vector<double> &norms)
 {
     return fmt::format("{},{:.6g}\n", step, fmt::join(norms, ","));
-}
-
-std::vector<double> penaltiesOf(const Residuals &residuals, const admm::Settings &settings)
-{
-    std::vector<double> halves;                                        // of the penalty of each constraint
-    const auto last = static_cast<double>(residuals.names.size() / 2); // two a step in time, and the outputs
-    for (const std::string &name : residuals.names) {
-        double step = 0;
-        const bool timed =
-            name.size() > 1 && (name[0] == 'a' || name[0] == 'h') && read(std::string_view(name).substr(1), step);
-        halves.push_back(timed             ? settings.mu / 2 * std::pow(settings.gamma, last - step)
-                             : name == "o" ? settings.rho / 2
-                                           : 0);
-    }
-    std::vector<double> penalties;
-    for (std::size_t row = 0; row < residuals.steps.size(); ++row) {
-        double sum = 0;
-        for (std::size_t i = 0; i < halves.size(); ++i)
-            sum += halves[i] * residuals.norm(row, i) * residuals.norm(row, i);
-        penalties.push_back(sum);
-    }
-    return penalties;
 }
 
 Result<Residuals> residualsFromCsv(std::string_view text)

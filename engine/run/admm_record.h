@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/admm/settings.h"
 #include "engine/base/result.h"
 
 #include <cstdint>
@@ -26,9 +25,6 @@ struct Residuals {
 /// The file's first line, and that of a step.
 std::string residualsHeader(const std::vector<std::string> &names);
 std::string residualsLine(std::int64_t step, const std::vector<double> &norms);
-/// What they add to the augmented Lagrangian of each step beside the products with their duals: half the penalty times
-/// the squared norm, summed over the constraints. Those of other names add nothing.
-std::vector<double> penaltiesOf(const Residuals &residuals, const admm::Settings &settings);
 /// A last line that was cut short is left out. Error: BadInput, naming the line.
 Result<Residuals> residualsFromCsv(std::string_view text);
 

@@ -28,7 +28,7 @@ struct StepMetrics {
     /// The augmented Lagrangian behind the step's updates, before that of the duals, which raises it. With a parameter
     /// server workers add it up with the parameters that they have: as the objective, of those before the step.
     double lagrangian = 0;
-    double primalResidual = 0; ///< norm of the residuals of all constraints that have duals, behind the step
+    double primalResidual = 0; ///< norm of the residuals of all constraints, behind the step
     double dualResidual = 0;   ///< norm of the change of the parameters that workers share, as of consensus ADMM (Boyd
                                ///< and others, 2011, section 7.1), without the penalty
 };

@@ -30,9 +30,8 @@ Status readAdmmFigures(const RankParts &parts, const ExecutorOptions &options, r
     metrics.dualResidual = std::sqrt(static_cast<double>(others.change));
     metrics.objective = metrics.loss * static_cast<double>(parts.program.globalBatch * parts.program.shards)
         + ridge * static_cast<double>(others.weightsBefore);
-    if (others.lagrangian != 0)
-        metrics.lagrangian = static_cast<double>(others.lagrangian) * static_cast<double>(parts.program.shards)
-            + ridge * static_cast<double>(others.weightsBehind);
+    metrics.lagrangian = static_cast<double>(others.lagrangian) * static_cast<double>(parts.program.shards)
+        + ridge * static_cast<double>(others.weightsBehind);
     return options.onResiduals && residuals.size() > 1 ? options.onResiduals(metrics.step, residuals) : Status();
 }
 

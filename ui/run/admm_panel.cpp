@@ -71,10 +71,8 @@ AdmmPanel::AdmmPanel(QWidget *parent)
     m_note->setWordWrap(true);
     m_objective = m_objectiveChart->addLine(tr("objective"), 0);
     m_lagrangian = m_objectiveChart->addLine(tr("Lagrangian"), 1);
-    m_penalised = m_objectiveChart->addLine(tr("with penalties"), 2);
     m_objectiveChart->setToolTip(
-        tr("What is minimised, and the augmented Lagrangian before the step of the duals, which raises it. Of duals at "
-           "the last step alone there are the penalties of their residuals in its place"));
+        tr("What is minimised, and the augmented Lagrangian before the step of the duals, which raises it"));
     m_diagonal = m_dualChart->addLine(tr("equal"), 5);
     m_duals = new QScatterSeries(m_dualChart);
     m_duals->setName(tr("of a sample"));
@@ -131,8 +129,8 @@ void AdmmPanel::readResiduals()
     m_map->set(residuals ? *std::move(residuals) : run::Residuals());
 }
 
-/// A line of residuals is of the end of a step, as its Lagrangian is but with a parameter server, the objective of its
-/// beginning: it is drawn with what the step before has left.
+/// A Lagrangian is of the end of a step but with a parameter server, the objective of its beginning: it is drawn with
+/// what the step before has left.
 void AdmmPanel::readObjective()
 {
     const std::string folder = m_folder.toStdString();
@@ -141,40 +139,26 @@ void AdmmPanel::readObjective()
     const auto document = plan::readPlan(folder + "/plan.json");
     const bool isServed =
         document && document->plan.admm && document->plan.admm->parallel == admm::Parallel::Asynchronous;
-    const run::Residuals &residuals = m_map->residuals();
-    const std::vector<double> penalties =
-        document && document->plan.admm ? run::penaltiesOf(residuals, *document->plan.admm) : std::vector<double>();
     QList<QPointF> objective;
-    QList<QPointF> penalised;
     QList<QPointF> lagrangian;
     double most = 0;
     double least = 0; // the Lagrangian may fall below 0
     double last = 1;
-    std::size_t row = 0;
     for (const run::StepMetrics &step : steps ? *steps : std::vector<run::StepMetrics>()) {
         if (step.objective <= 0)
             continue; // by gradients
         last = static_cast<double>(step.step);
         objective << QPointF(last, step.objective);
         most = std::max(most, step.objective);
-        if (step.lagrangian != 0) {
-            last += isServed ? 0 : 1;
-            lagrangian << QPointF(last, step.lagrangian);
-            most = std::max(most, step.lagrangian);
-            least = std::min(least, step.lagrangian);
-            continue;
-        }
-        while (row < penalties.size() && residuals.steps[row] + 1 < step.step)
-            ++row;
-        if (row == penalties.size() || residuals.steps[row] + 1 != step.step)
-            continue;
-        penalised << QPointF(last, step.objective + penalties[row]);
-        most = std::max(most, penalised.back().y());
+        if (step.lagrangian == 0)
+            continue; // of a run before it was recorded
+        last += isServed ? 0 : 1;
+        lagrangian << QPointF(last, step.lagrangian);
+        most = std::max(most, step.lagrangian);
+        least = std::min(least, step.lagrangian);
     }
     m_objective->replace(objective);
-    m_penalised->replace(penalised);
     m_lagrangian->replace(lagrangian);
-    m_objectiveChart->chart()->legend()->markers(m_penalised).front()->setVisible(!penalised.isEmpty());
     m_objectiveChart->chart()->legend()->markers(m_lagrangian).front()->setVisible(!lagrangian.isEmpty());
     m_objectiveChart->setRanges(std::max(last, 1.0), most > 0 ? most * 1.05 : 1);
     if (least < 0)
@@ -251,7 +235,6 @@ void AdmmPanel::applyColors()
     m_duals->setBorderColor(Qt::transparent);
     m_objective->setPen(QPen(t.ofSeries(0), 2));
     m_lagrangian->setPen(QPen(t.ofSeries(1), 2, Qt::DashLine));
-    m_penalised->setPen(QPen(t.ofSeries(2), 2, Qt::DotLine));
     m_diagonal->setPen(QPen(t.text, 1, Qt::DashLine));
     constexpr Qt::PenStyle kStyles[] = {Qt::SolidLine, Qt::DashLine, Qt::DotLine, Qt::DashDotLine};
     for (std::size_t i = 0; i < m_accuracies.size(); ++i)

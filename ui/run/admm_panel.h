@@ -33,7 +33,6 @@ public:
     [[nodiscard]] QScatterSeries *duals() { return m_duals; }
     [[nodiscard]] QLineSeries *objective() { return m_objective; }
     [[nodiscard]] QLineSeries *lagrangian() { return m_lagrangian; }
-    [[nodiscard]] QLineSeries *penalised() { return m_penalised; }
     [[nodiscard]] QPushButton *compareButton() { return m_compare; }
     [[nodiscard]] QLabel *noteLabel() { return m_note; }
     /// In the place of the chart of accuracies while there are none.
@@ -63,7 +62,6 @@ private:
     QLineSeries *m_diagonal = nullptr;
     QLineSeries *m_objective = nullptr;
     QLineSeries *m_lagrangian = nullptr;
-    QLineSeries *m_penalised = nullptr; ///< the objective and the penalties of residuals, where there is no Lagrangian
     std::vector<QLineSeries *> m_accuracies; ///< of this run, then of the others
     QPushButton *m_compare;
     QLabel *m_note;

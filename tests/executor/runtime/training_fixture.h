@@ -84,8 +84,10 @@ inline plan::Plan planOf(const plan::Subject &subject, const Layout &layout, con
 struct Outcome {
     std::string problem; ///< empty: none
     std::vector<double> losses;
-    std::vector<double> lagrangians; ///< run::StepMetrics::lagrangian
-    std::vector<double> distances;   ///< run::StepMetrics::consensusDistance
+    std::vector<double> lagrangians;           ///< run::StepMetrics::lagrangian
+    std::vector<double> primalResiduals;       ///< run::StepMetrics::primalResidual
+    std::vector<std::vector<float>> residuals; ///< of each step (runtime::ExecutorOptions::onResiduals)
+    std::vector<double> distances;             ///< run::StepMetrics::consensusDistance
     std::vector<std::int64_t> peaks;
     std::vector<std::int64_t> collectiveBytes;
     std::vector<std::vector<trace::Record>> records;
@@ -129,9 +131,14 @@ inline Outcome train(const program::Program &program, const plan::Subject &subje
         options.stop = &stop;
         options.modelFolder = how.modelFolder;
         if (rank == 0) {
+            options.onResiduals = [&](std::int64_t, std::span<const float> squares) {
+                outcome.residuals.emplace_back(squares.begin(), squares.end());
+                return Status();
+            };
             options.onStep = [&](const run::StepMetrics &result) {
                 outcome.losses.push_back(result.loss);
                 outcome.lagrangians.push_back(result.lagrangian);
+                outcome.primalResiduals.push_back(result.primalResidual);
                 outcome.distances.push_back(result.consensusDistance);
                 if (result.step + 1 == how.stopAfter)
                     stop = true;

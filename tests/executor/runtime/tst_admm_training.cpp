@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans that train by ADMM, run on ranks: against the specification in double precision, over numbers of ranks, bytes
 // and memory.
+#include "engine/admm/training_graph.h"
 #include "engine/compile/compile.h"
 #include "engine/plan/plan_json.h"
 #include "engine/plan/validate.h"
@@ -47,13 +48,13 @@ plan::Subject slicedSubject()
 
 Outcome trained(const plan::Plan &plan, const plan::Subject &subject)
 {
+    const Waves data;
     const auto program = compile::compilePlan(plan, subject);
     if (!program) {
         Outcome none;
         none.problem = program.error().text();
         return none;
     }
-    const Waves data;
     data::SampleOrder order(kSamples, 1, 0);
     order.repeatFirstEpoch();
     Training how;
@@ -61,9 +62,24 @@ Outcome trained(const plan::Plan &plan, const plan::Subject &subject)
     return train(*program, subject, plan.optimizer, {&data, *data::needsOf(*subject.graph), order}, how);
 }
 
-/// Mean losses before each iteration, in double precision. @p lagrangians: before the duals' step of each.
-std::vector<double> specified(const graph::Graph &model, const admm::Settings &settings,
-                              std::vector<double> *lagrangians = nullptr)
+/// What an iteration leaves, in double precision.
+struct Left {
+    std::vector<double> lagrangians;            ///< before the duals' step of each
+    std::vector<std::vector<double>> residuals; ///< squared, of each: inputs, states, outputs
+};
+
+std::vector<double> squaresOf(const admm::Residuals &residuals)
+{
+    std::vector<double> squares(residuals.input);
+    squares.insert(squares.end(), residuals.hidden.begin(), residuals.hidden.end());
+    squares.push_back(residuals.output);
+    for (double &norm : squares)
+        norm *= norm;
+    return squares;
+}
+
+/// Mean losses before each iteration, in double precision.
+std::vector<double> specified(const graph::Graph &model, const admm::Settings &settings, Left *left = nullptr)
 {
     auto training = admm::Training::of(settings, firstParameters(model), allSamples(), 1);
     std::vector<double> losses;
@@ -75,8 +91,10 @@ std::vector<double> specified(const graph::Graph &model, const admm::Settings &s
             before = name == "duals" ? before : admm::lagrangian(*training);
         });
         Q_ASSERT(static_cast<bool>(done));
-        if (lagrangians != nullptr)
-            lagrangians->push_back(settings.duals == admm::Duals::All ? before : 0);
+        if (left != nullptr) {
+            left->lagrangians.push_back(before);
+            left->residuals.push_back(squaresOf(admm::residualsOf(*training)));
+        }
     }
     return losses;
 }
@@ -181,17 +199,33 @@ private slots:
         const plan::Plan plan = planFor(subject, static_cast<std::size_t>(workers), settings);
         const Outcome outcome = trained(plan, subject);
         QVERIFY2(outcome.problem.empty(), outcome.problem.c_str());
-        std::vector<double> lagrangians;
-        const std::vector<double> wanted = specified(*subject.graph, settings, &lagrangians);
+        Left left;
+        const std::vector<double> wanted = specified(*subject.graph, settings, &left);
         QCOMPARE(apart(outcome.losses, wanted), QString());
-        QCOMPARE(apart(outcome.lagrangians, lagrangians), QString());
+        QCOMPARE(apart(outcome.lagrangians, left.lagrangians), QString());
+        // Of all steps in time, whichever have duals: nothing looks converged that is not.
+        const std::size_t constraints = admm::residualNames(*subject.graph, settings).size();
+        QCOMPARE(constraints, std::size_t(2 * kModel.steps + 1));
+        QCOMPARE(outcome.residuals.size(), left.residuals.size());
+        for (std::size_t step = 0; step < left.residuals.size(); ++step) {
+            const std::vector<double> &squares = left.residuals[step];
+            QCOMPARE(outcome.residuals[step].size(), constraints);
+            for (std::size_t i = 0; i < constraints; ++i) {
+                const auto found = static_cast<double>(outcome.residuals[step][i]);
+                QVERIFY2(std::fabs(found - squares[i]) <= 1e-3 * squares[i] + 1e-7,
+                         qPrintable(
+                             QStringLiteral("%1, %2: %3 against %4").arg(step).arg(i).arg(found).arg(squares[i])));
+            }
+            const double norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
+            QVERIFY(std::fabs(outcome.primalResiduals[step] - norm) <= 1e-3 * norm);
+        }
         if (subproblems != admm::Subproblems::Released)
             QVERIFY(wanted.back() < (linearised ? 1 : 0.9) * wanted.front());
         const auto program = compile::compilePlan(plan, subject);
         for (std::size_t rank = 0; rank < outcome.peaks.size(); ++rank)
             QCOMPARE(outcome.peaks[rank], program->ranks[rank].arenaBytes);
         // 9 columns in and 6 out, 5 and 4 rows, and the residuals.
-        const std::int64_t residuals = lastDuals ? 3 : 2 * kModel.steps + 2; // and the Lagrangian
+        const std::int64_t residuals = 2 * kModel.steps + 2; // and the Lagrangian
         const std::int64_t kSums = 45 + 5 * 9 + 2 * (21 + 4 * 6) + residuals;
         // Linearised: c, v, b, w and u, each with a norm, twice.
         const std::int64_t kSteps = 2 * (5 + 21 + 6 + 26 + 16) + residuals;
@@ -224,10 +258,10 @@ private slots:
         const plan::Plan plan = planFor(subject, static_cast<std::size_t>(workers), settings);
         const Outcome outcome = trained(plan, subject);
         QVERIFY2(outcome.problem.empty(), outcome.problem.c_str());
-        std::vector<double> lagrangians;
-        const std::vector<double> wanted = specified(*subject.graph, settings, &lagrangians);
+        Left left;
+        const std::vector<double> wanted = specified(*subject.graph, settings, &left);
         QCOMPARE(apart(outcome.losses, wanted), QString());
-        QCOMPARE(apart(outcome.lagrangians, lagrangians), QString());
+        QCOMPARE(apart(outcome.lagrangians, left.lagrangians), QString());
         QCOMPARE(apart(outcome.losses, one.losses), QString());
         const auto program = compile::compilePlan(plan, subject);
         QVERIFY2(program, program ? "" : program.error().text().c_str());
@@ -297,6 +331,24 @@ private slots:
         QCOMPARE(outcome.losses.size(), wanted.size());
         for (std::size_t i = 0; i < wanted.size(); ++i)
             QVERIFY(std::fabs(outcome.losses[i] - wanted[i]) < 2e-5);
+    }
+
+    /// Rows enough by their number, but inputs that are sines of one frequency, of which two make the third: that no
+    /// sums have a Cholesky factor without a ridge is known at run time alone.
+    void singularSums()
+    {
+        const plan::Subject subject = subjectOf(1);
+        admm::Settings settings;
+        settings.ridge = 0.01;
+        const Outcome good = trained(planFor(subject, 1, settings), subject);
+        QVERIFY2(good.problem.empty(), good.problem.c_str());
+        settings.ridge = 0;
+        const Outcome outcome = trained(planFor(subject, 1, settings), subject);
+        QVERIFY2(outcome.problem.find("iteration 0 of ADMM has no solution: its sums over samples have no Cholesky "
+                                      "factor")
+                     != std::string::npos,
+                 outcome.problem.c_str());
+        QVERIFY2(outcome.problem.find("raise \"ridge\"") != std::string::npos, outcome.problem.c_str());
     }
 
     void statesOfSamples()
