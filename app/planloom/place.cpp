@@ -229,6 +229,7 @@ Status place(const PlaceOptions &options, Output &output)
         placing::JointOptions joint;
         joint.search = how;
         auto together = [&] {
+            announce(job, how, output);
             TerminalProgress progress(output.showsProgress());
             return placing::searchJointly(job, from, joint, progress);
         }();

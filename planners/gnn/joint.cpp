@@ -174,7 +174,7 @@ public:
                 break;
         }
         auto job = m_variants.job(m_found.chosen);
-        auto search = whole(m_found.chosen);
+        auto search = m_found.chosen == m_found.given ? given : whole(m_found.chosen);
         if (!job || !search)
             return job ? search.error() : job.error();
         if (search->seconds > given->seconds) { // the short searches erred
@@ -205,6 +205,8 @@ private:
         if (!job)
             return std::nullopt;
         SearchOptions how = m_options.search;
+        if (how.kind == SearchKind::Exhaustive) // every placement of the chosen job alone
+            how.kind = SearchKind::Explore;
         how.explore.proposals = std::min(m_options.trialProposals, defaultProposals(*job));
         const auto found = searchPlacement(*job, how, m_progress);
         return found ? std::optional(found->seconds) : std::nullopt;

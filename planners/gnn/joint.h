@@ -28,6 +28,7 @@ struct JobChoices {
     planloom::gnn::GradientExchange exchange = planloom::gnn::GradientExchange::ParameterServers;
     double cacheShare = 0; ///< of the nodes, those with most neighbours, whose features every sampler holds
     std::int32_t prefetch = 1;
+    friend bool operator==(const JobChoices &, const JobChoices &) = default;
 };
 
 /// A graph to draw the bytes of mini-batches from; without it parts and cache are as given.
@@ -39,7 +40,7 @@ struct SampledFrom {
 
 /// What is tried beside placements.
 struct JointOptions {
-    SearchOptions search;
+    SearchOptions search; ///< of the job as given and as chosen; between them Exhaustive is Explore
     std::vector<double> caches{0, 0.01, 0.05}; ///< shares that are tried besides the given one
     std::vector<std::int32_t> prefetches{1, 2, 4};
     bool exchanges = true;            ///< whether all-reduce is tried instead of parameter servers

@@ -276,6 +276,55 @@ private slots:
         }));
     }
 
+    /// Every placement is tried of the job as given and as chosen alone, not of each choice on the way.
+    void jointAndExhaustive()
+    {
+        class Counting final : public Progress {
+        public:
+            int searches = 0; ///< of all placements
+            void report(double fraction, std::string_view what) override
+            {
+                searches += fraction == 0 && what == "trying every placement" ? 1 : 0;
+            }
+            [[nodiscard]] bool stopped() const override { return false; }
+        } progress;
+        Job job = twoMachines();
+        job.resources = {"slots", "sampler-slots"};
+        job.machines[0].capacity = {1, 6};
+        job.machines[1].capacity = {1, 5};
+        job.roles.clear();
+        for (const int store : {0, 1})
+            addRole(job, RoleKind::GraphStore, {0, 0}, -1, store);
+        for (int sampler = 0; sampler < 11; ++sampler) // with the trainers more than searches look at in any case
+            addRole(job, RoleKind::Sampler, {0, 1}, sampler / 6);
+        for (int trainer = 0; trainer < 2; ++trainer)
+            addRole(job, RoleKind::Trainer, {1, 0});
+        addRole(job, RoleKind::ParameterServer, {0, 0});
+        job.volumes = planloom::gnn::Volumes(2, 2, 11);
+        job.volumes.model = 5000;
+        for (std::int32_t n = 0; n < 2; ++n) {
+            for (std::int32_t s = 0; s < 11; ++s) {
+                job.volumes.feature(n, 0, s) = 100.0 * (1 + s);
+                job.volumes.feature(n, 1, s) = 700.0 * (1 + (s + n) % 3);
+                job.volumes.batch(n, s) = 2000;
+            }
+        }
+        QVERIFY(planloom::gnn::checkJob(job).ok());
+        JointOptions options;
+        options.search.kind = SearchKind::Exhaustive;
+        const auto found = searchJointly(job, {}, options, progress);
+        QVERIFY2(found.ok(), found.ok() ? "" : found.error().text().c_str());
+        QVERIFY(found->tried.size() > 2);
+        QVERIFY2(progress.searches >= 1 && progress.searches <= 2, std::to_string(progress.searches).c_str());
+        QVERIFY(found->search.all.has_value());
+        const auto best = exhaustivePlacement(found->job, TransferPolicy::Degree, 4096, progress);
+        QVERIFY(best.ok());
+        QCOMPARE(found->search.seconds, best->bestSeconds);
+        const auto given = exhaustivePlacement(job, TransferPolicy::Degree, 4096, progress);
+        QVERIFY(given.ok() && given->feasible == 2 * 2 * 462);
+        QCOMPARE(found->givenSeconds, given->bestSeconds);
+    }
+
     void proposalsOfLargeJobs()
     {
         QCOMPARE(defaultProposals(tightJob({0, 1})), std::int64_t{1000});
