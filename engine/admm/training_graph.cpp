@@ -615,19 +615,30 @@ StateNames stateNames(const Graph &model, const Settings &settings)
 
 namespace {
 
-/// "2 or 4": of the numbers that divide @p steps those next to @p wanted.
-std::string dividersNear(std::int64_t steps, std::int64_t wanted)
+/// "2 or 4": of the numbers up to @p most that divide @p steps those next to @p wanted.
+std::string dividersNear(std::int64_t steps, std::int64_t wanted, std::int64_t most)
 {
-    std::int64_t below = std::min(wanted, steps);
+    most = std::min(most, steps);
+    std::int64_t below = std::min(wanted, most);
     while (steps % below != 0)
         --below;
     std::int64_t above = wanted;
-    while (above < steps && steps % above != 0)
+    while (above < most && steps % above != 0)
         ++above;
-    return above <= steps && above != below ? fmt::format("{} or {}", below, above) : std::to_string(below);
+    const bool divides = above <= most && steps % above == 0;
+    return divides && above != below ? fmt::format("{} or {}", below, above) : std::to_string(below);
 }
 
 } // namespace
+
+Status checkRanges(const Settings &settings, std::int64_t steps, std::int64_t most)
+{
+    if (steps % settings.timeRanges == 0)
+        return {};
+    return badInput(fmt::format("time_ranges is {}: {} steps in time do not divide into so many equal ranges; choose "
+                                "{}",
+                                settings.timeRanges, steps, dividersNear(steps, settings.timeRanges, most)));
+}
 
 Result<graph::TrainingGraph> trainingGraph(const Graph &model, const Settings &settings, std::int64_t workers)
 {
@@ -646,11 +657,8 @@ Result<graph::TrainingGraph> trainingGraph(const Graph &model, const Settings &s
     if (const Status together = checkWorkers(settings, workers); !together)
         return together.error();
     if (settings.timeRanges > 1) {
-        if (pattern->steps % settings.timeRanges != 0)
-            return badInput(fmt::format("time_ranges is {}: {} steps in time do not divide into so many equal ranges; "
-                                        "choose {}",
-                                        settings.timeRanges, pattern->steps,
-                                        dividersNear(pattern->steps, settings.timeRanges)));
+        if (const Status equal = checkRanges(settings, pattern->steps, pattern->steps); !equal)
+            return equal.error();
         if (!readsFinalState(model, model.op(pattern->recurrent)))
             return unsupported(fmt::format("operator '{}' ({}) gives states of all steps; ranges of steps need a model "
                                            "that reads its final state: choose time_ranges 1",

@@ -46,6 +46,10 @@ std::vector<std::string> residualNames(const graph::Graph &model, const Settings
 using StateNames = std::function<std::string(const std::string &, int)>;
 StateNames stateNames(const graph::Graph &model, const Settings &settings);
 
+/// That ranges of steps are equal. @p most: for which a worker has devices; the error proposes no more. Error:
+/// BadInput.
+Status checkRanges(const Settings &settings, std::int64_t steps, std::int64_t most);
+
 /// That so many workers can train asynchronously, if the settings say so. Errors: BadInput, Unsupported.
 Status checkWorkers(const Settings &settings, std::int64_t workers);
 

@@ -54,13 +54,17 @@ Status checkAdmmStages(const Plan &plan, std::string &field)
 Status checkAdmmSettings(const Plan &plan, const Subject &subject)
 {
     const admm::Settings &settings = *plan.admm;
-    if (const auto made =
-            admm::trainingGraph(*subject.graph, settings, static_cast<std::int64_t>(plan.stages.front().replicas()));
-        !made)
-        return made.error();
+    const auto workers = static_cast<std::int64_t>(plan.stages.front().replicas());
     const auto pattern = admm::findPattern(*subject.graph);
     if (!pattern)
         return pattern.error();
+    const std::int64_t devices = static_cast<std::int64_t>(subject.cluster->devices().size()) / workers;
+    if (const Status good = settings.check(); !good)
+        return good.error();
+    if (const Status equal = admm::checkRanges(settings, pattern->steps, devices); !equal)
+        return equal.error();
+    if (const auto made = admm::trainingGraph(*subject.graph, settings, workers); !made)
+        return made.error();
     const std::int64_t samples = plan.globalBatch;
     if (const Status in = checkFactor(settings, "in", pattern->inputs + pattern->hidden + 1, samples * pattern->steps);
         !in)

@@ -107,18 +107,24 @@ plan::Plan planOn(const Problem &problem, const Options &options, const Trial &t
 /// Powers of two up to all devices, and these.
 Result<std::vector<std::int64_t>> workersToTry(const Problem &problem, const AdmmOptions &how)
 {
-    const std::int64_t devices =
-        static_cast<std::int64_t>(problem.subject.cluster->devices().size()) / how.settings.timeRanges;
-    if (devices < 1)
-        return infeasible(fmt::format("{} ranges of steps do not fit the {} devices of cluster {}; use fewer",
-                                      how.settings.timeRanges, problem.subject.cluster->devices().size(),
-                                      problem.subject.cluster->name()));
-    if (how.workers > devices)
-        return infeasible(fmt::format("{} workers do not fit the {} devices of cluster {}; use fewer", how.workers,
-                                      devices, problem.subject.cluster->name()));
+    const auto devices = static_cast<std::int64_t>(problem.subject.cluster->devices().size());
+    const std::int64_t ranges = how.settings.timeRanges; // a device each
+    const std::int64_t fitting = devices / ranges;
+    const std::string &cluster = problem.subject.cluster->name();
+    if (fitting < 1)
+        return infeasible(fmt::format("{} ranges of steps do not fit the {} devices of cluster {}; use fewer", ranges,
+                                      devices, cluster));
+    if (how.workers > fitting)
+        return infeasible(
+            ranges == 1
+                ? fmt::format("{} workers do not fit the {} devices of cluster {}; use fewer", how.workers, devices,
+                              cluster)
+                : fmt::format("{} workers with {} ranges of steps do not fit the {} devices of cluster {}; use at most "
+                              "{}, or fewer ranges",
+                              how.workers, ranges, devices, cluster, fitting));
     if (how.workers > 0)
         return std::vector{how.workers};
-    const std::int64_t most = std::min(devices, problem.globalBatch);
+    const std::int64_t most = std::min(fitting, problem.globalBatch);
     std::vector<std::int64_t> counts;
     for (std::int64_t workers = 1; workers < most; workers *= 2)
         counts.push_back(workers);

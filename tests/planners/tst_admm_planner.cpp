@@ -50,6 +50,14 @@ admm::Parallel modeOf(const PlanReport &report) { return report.plan.admm->paral
 class TestAdmmPlanner : public QObject {
     Q_OBJECT
 
+    /// On so many equal processors.
+    static std::string refusal(int devices, const Options &options)
+    {
+        NoProgress progress;
+        const auto report = must(findPlanner("admm"))->plan(problemOn(devices, 0), options, progress);
+        return report ? "no error" : report.error().text();
+    }
+
 private slots:
     /// A slow worker holds the others up where they wait for it.
     void slowWorkersAreNotWaitedFor()
@@ -98,6 +106,38 @@ private slots:
         QVERIFY2(server.detail.find("the parameter server sets the pace: 100 %") == 0, server.detail.c_str());
     }
 
+    /// A server that is busier than the workers sets the pace only where it is at work nearly all the time: for less,
+    /// both wait for each other.
+    void serverBelowThePace_data()
+    {
+        QTest::addColumn<double>("workersTimes"); ///< seconds of a version, over those of a worker's iteration
+        QTest::addColumn<QString>("limit");
+        QTest::newRow("two thirds") << 2.0 << "compute";
+        QTest::newRow("three quarters") << 3.0 << "compute";
+        QTest::newRow("nine tenths") << 9.0 << "role";
+    }
+
+    void serverBelowThePace()
+    {
+        QFETCH(double, workersTimes);
+        QFETCH(QString, limit);
+        const Problem problem = problemOn(4, 0);
+        const PlanReport report =
+            testing::planned(problem, "admm",
+                             {{"workers", "4"}, {"parallel", "asynchronous"}, {"barrier", "4"}, {"delay", "4"}});
+        auto program = must(compile::compilePlan(report.plan, problem.subject, {.bodies = false}));
+        program.server->seconds = workersTimes * report.predicted.iterationSeconds; // all wait for all: one after other
+        const auto simulation = must(simulate::simulate(program, *problem.subject.cluster, {.memory = false}));
+        const double busy = program.server->seconds / simulation.report.iterationSeconds;
+        QVERIFY2(std::abs(busy - workersTimes / (1 + workersTimes)) < 0.03, std::to_string(busy).c_str());
+        const plan::Why why = whyOf(report.plan, problem.subject, program, simulation);
+        const QString detail = QString::fromStdString(why.detail);
+        QCOMPARE(QString::fromStdString(why.limit), limit);
+        QCOMPARE(detail.startsWith("the parameter server sets the pace: "), limit == "role");
+        QCOMPARE(detail.contains(QStringLiteral("which take their server %1 %").arg(100 * busy, 0, 'f', 0)),
+                 limit != "role");
+    }
+
     /// A worker that is slowed down costs what one on a slower device costs.
     void stragglerIsASlowDevice()
     {
@@ -133,6 +173,22 @@ private slots:
         QVERIFY(!served.samplesPerSecond(Parallel::Asynchronous, 0, 2).ok());
     }
 
+    /// The error counts devices as they are, and proposes ranges that there are devices for.
+    void rangesNeedDevices()
+    {
+        const std::string workers = refusal(4, {{"workers", "4"}, {"time_ranges", "2"}});
+        QVERIFY2(workers.find("4 workers with 2 ranges of steps do not fit the 4 devices of cluster processors; use at "
+                              "most 2, or fewer ranges")
+                     != std::string::npos,
+                 workers.c_str());
+        const std::string five = refusal(6, {{"workers", "1"}, {"time_ranges", "5"}});
+        QVERIFY2(five.ends_with("equal ranges; choose 4"), five.c_str()); // not 8
+        const std::string three = refusal(6, {{"workers", "2"}, {"time_ranges", "3"}});
+        QVERIFY2(three.ends_with("equal ranges; choose 2"), three.c_str()); // not 4, as there are two workers
+        const std::string both = refusal(8, {{"workers", "1"}, {"time_ranges", "5"}});
+        QVERIFY2(both.ends_with("equal ranges; choose 4 or 8"), both.c_str());
+    }
+
     /// Workers or modes that a setting is not for are left out; a setting that is for none is refused.
     void triesWhatIsPossible()
     {
@@ -145,12 +201,8 @@ private slots:
             const PlanReport report = testing::planned(problemOn(4, 0), "admm", {{"parallel", "auto"}, {key, value}});
             QCOMPARE(modeOf(report), admm::Parallel::Synchronous);
         }
-        NoProgress progress;
-        const auto none = must(findPlanner("admm"))
-                              ->plan(problemOn(4, 0), {{"parallel", "asynchronous"}, {"barrier", "9"}}, progress);
-        QVERIFY(!none.ok());
-        QVERIFY2(none.error().text().find("barrier is 9, and there are 4 workers") != std::string::npos,
-                 none.error().text().c_str());
+        const std::string none = refusal(4, {{"parallel", "asynchronous"}, {"barrier", "9"}});
+        QVERIFY2(none.find("barrier is 9, and there are 4 workers") != std::string::npos, none.c_str());
     }
 };
 
