@@ -232,12 +232,12 @@ Status SampledBatches::take(Batch &batch)
         Part &part = batch.parts[i];
         const std::string what = fmt::format("a mini-batch of sampler {}", m_names[i]);
         if (!part.expected) {
-            if (Status counted = m_context.link.wait(part.counting, m_context.deadline(), what); !counted)
+            if (Status counted = m_context.link.wait(part.counting, m_context.trainerDeadline(), what); !counted)
                 return counted;
             if (Status expected = expect(batch, i, part); !expected)
                 return expected;
         }
-        if (Status came = m_context.link.wait(part.ticket, m_context.deadline(), what); !came)
+        if (Status came = m_context.link.wait(part.ticket, m_context.trainerDeadline(), what); !came)
             return came;
         if (m_joiner && !m_joiner->findTrees(messageOf(part), part.range.count, part.begins))
             return failed(fmt::format(

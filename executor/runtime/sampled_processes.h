@@ -47,6 +47,9 @@ struct SampledContext {
     {
         return std::chrono::nanoseconds(static_cast<std::int64_t>(request.settings.timeout() * 1e9));
     }
+    /// Of a trainer: what it waits for comes from a process that waits for another one, knows which one is late, and
+    /// says so first.
+    [[nodiscard]] std::chrono::nanoseconds trainerDeadline() const { return 2 * deadline(); }
 };
 
 /// Runs a graph store or a sampler until its trainers end. A store sends rows of its part to samplers that ask for

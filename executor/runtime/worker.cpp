@@ -334,6 +334,8 @@ private:
             options.link = &*m_versions;
             options.deadline *= 2; // the server knows who is late, and says so first
         }
+        if (m_link != nullptr)
+            options.deadline *= 2; // as SampledContext::trainerDeadline()
         if (m_comm->rank() == 0)
             options.onStep = [&drain](const run::StepMetrics &result) { drain.report(result); };
         ResidualsLog residuals;

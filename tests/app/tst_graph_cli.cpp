@@ -1,61 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs, placements and training on trees by the command, as a user runs it.
-#include "app/cli_fixture.h"
+#include "app/sampled_cli.h"
 #include "engine/base/files.h"
 #include "engine/gnn/graph_data.h"
+#include "engine/gnn/partition.h"
 #include "executor/data/graph_folder.h"
 
-#include <QFileInfo>
-#include <QJsonArray>
-#include <QJsonDocument>
-#include <QJsonObject>
-#include <QTest>
-
-#include <csignal>
+#include <cmath>
 
 using namespace planloom;
 using namespace planloom::testing;
 
-namespace {
-
-QJsonObject objectOf(const QByteArray &text) { return QJsonDocument::fromJson(text).object(); }
-
-} // namespace
-
-class TestGraphCli : public CliTest {
+class TestGraphCli : public SampledCliTest {
     Q_OBJECT
-
-    [[nodiscard]] QByteArray sampleJob() const
-    {
-        return readAll(PLANLOOM_SOURCE_DIR "/resources/samples/gnn-job.json").replace("debian.graph", "blocks.graph");
-    }
-
-    [[nodiscard]] QStringList planOf(const QString &out, const QString &cluster,
-                                     const QStringList &graph = {"blocks.graph"}) const
-    {
-        return QStringList{"plan",    "--model", "zoo:graphsage-blocks", "--cluster", cluster, "--planner",    "gnn",
-                           "--batch", "32",      "--learning-rate",      "0.003",     "--set", "proposals=50", "-o",
-                           out,       "--graph"}
-        + graph;
-    }
-
-    [[nodiscard]] Done train(const QString &plan, const QString &graph, const QString &steps, const QString &folder,
-                             const QStringList &more = {}) const
-    {
-        return run(QStringList{"train", plan, "--data", graph, "--steps", steps, "--run-dir", folder, "--json"} + more);
-    }
-
-    /// A line a step, as it was printed.
-    static QByteArray lossesOf(const QByteArray &out)
-    {
-        QByteArray losses;
-        for (const QByteArray &line : out.split('\n')) {
-            const QJsonObject step = objectOf(line);
-            if (step.contains("step") && step.contains("seconds"))
-                losses += QByteArray::number(step["loss"].toDouble(), 'g', 17) + '\n';
-        }
-        return losses;
-    }
 
     /// What roles do and send is predicted and measured under the same ids.
     void sameTasks(const QString &plan, const QString &folder) const
@@ -73,41 +30,8 @@ class TestGraphCli : public CliTest {
             QVERIFY2(ids.contains(expected), expected);
     }
 
-    /// A process that has a file open beneath the test's folder; 0: none.
-    [[nodiscard]] qint64 processWith(const QString &file) const
-    {
-        const QDir processes("/proc");
-        for (const QString &process : processes.entryList(QDir::Dirs)) {
-            const QDir files(QStringLiteral("/proc/%1/fd").arg(process));
-            for (const QFileInfo &open : files.entryInfoList(QDir::System | QDir::Files)) {
-                if (open.symLinkTarget().startsWith(m_folder.path()) && open.symLinkTarget().endsWith(file))
-                    return process.toLongLong();
-            }
-        }
-        return 0;
-    }
-
 private Q_SLOTS:
-    void initTestCase()
-    {
-        QVERIFY2(QFileInfo(binary()).isExecutable(), qPrintable(binary() + " is not built"));
-        const Done done = run({"graph", "sbm", "--parts", "4", "--partition", "hash", "-o", "blocks.graph", "--json"});
-        QVERIFY2(done.status == 0, done.err.constData());
-        const QJsonObject result = objectOf(done.out);
-        QCOMPARE(result["nodes"].toInt(), 1000);
-        QCOMPARE(result["partition"].toObject()["parts"].toInt(), 4);
-        QVERIFY(write(at("job.json"), sampleJob()));
-        QVERIFY(write(at("machines.yaml"), R"(name: machines
-types:
-  - {name: CPU-small, memory: 4 GiB, peak_flops: {float32: 50 GFLOP/s}, memory_bandwidth: 10 GB/s}
-nodes:
-  count: 2
-  devices_per_node: 1
-  device: CPU-small
-  intra: {bandwidth: 10 GB/s}
-  inter: {point_to_point: 100 MB/s, collective: 100 MB/s}
-)"));
-    }
+    void initTestCase() { makeInputs(); }
 
     void karate()
     {
@@ -347,8 +271,14 @@ nodes:
     void sampledTraining()
     {
         QCOMPARE(run({"graph", "sbm", "--parts", "2", "--partition", "hash", "-o", "two.graph"}).status, 0);
+        QCOMPARE(run({"graph", "sbm", "-o", "one.graph"}).status, 0);
+        const QString metis = gnn::hasMetis() ? "metis.graph" : "blocks.graph";
+        if (gnn::hasMetis())
+            QCOMPARE(run({"graph", "sbm", "--parts", "4", "--partition", "metis", "-o", "metis.graph"}).status, 0);
         QByteArray first;
         const QStringList variants[] = {{"blocks.graph"},
+                                        {metis},
+                                        {"one.graph", "--set", "servers=1"}, // a store
                                         {"blocks.graph", "--set", "search=initial", "--set", "servers=1"},
                                         {"two.graph", "--set", "samplers=2", "--set", "prefetch=1"},
                                         {"two.graph", "--set", "servers=3", "--set", "transfers=iteration-first",
@@ -380,6 +310,16 @@ nodes:
             QCOMPARE(transfers.contains("all_reduce_paced"), allReduce); // which is no message between roles
             sameTasks("v.plan.json", "v.run");
         }
+        // One trainer adds up the same samples in another order.
+        QVERIFY(run(planOf("v.plan.json", "machines.yaml", {metis, "--set", "trainers=1"})).status == 0);
+        QDir(at("v.run")).removeRecursively();
+        const Done alone = train("v.plan.json", metis, "12", "v.run", {"--holdout", "0.2"});
+        QVERIFY2(alone.status == 0, alone.err.constData());
+        const auto one = lossesOf(alone.out).trimmed().split('\n');
+        const auto two = first.trimmed().split('\n');
+        QCOMPARE(one.size(), two.size());
+        for (qsizetype step = 0; step < two.size(); ++step)
+            QVERIFY2(std::abs(one[step].toDouble() / two[step].toDouble() - 1) < 1e-5, one[step].constData());
     }
 
     /// In block form fewer bytes travel; the losses have the same bits with any number of samplers, and are those of
@@ -479,34 +419,6 @@ nodes:
         QCOMPARE(transfers["differing_iterations"].toInt(-1), 0);
     }
 
-    void killedRole_data()
-    {
-        QTest::addColumn<QString>("role");
-        QTest::newRow("store") << "g1";
-        QTest::newRow("sampler") << "s0";
-        QTest::newRow("server") << "p1";
-    }
-
-    /// A process that is killed while it trains ends the run with an error that names it; nothing is left running.
-    void killedRole()
-    {
-        QFETCH(QString, role);
-        QDir(at("k.run")).removeRecursively();
-        QVERIFY(run(planOf("k.plan.json", "machines.yaml", {"blocks.graph", "--set", "servers=2"})).status == 0);
-        QProcess process;
-        start(process,
-              {"train", "k.plan.json", "--data", "blocks.graph", "--steps", "1000000", "--run-dir", "k.run", "--json"});
-        QVERIFY(QTest::qWaitFor([&] { return process.waitForReadyRead(50) || !process.isOpen(); }, kWait));
-        const qint64 victim = processWith("transfers/" + role + ".csv");
-        QVERIFY(victim > 0);
-        QCOMPARE(::kill(static_cast<pid_t>(victim), SIGKILL), 0);
-        QVERIFY(process.waitForFinished(kWait));
-        const QByteArray error = process.readAllStandardError();
-        QVERIFY(process.exitCode() != 0);
-        QVERIFY2(error.contains(role.toUtf8() + " on ") && error.count("planloom: error: ") == 1, error.constData());
-        QVERIFY(QTest::qWaitFor([&] { return processWith(QString()) == 0; }, kWait)); // of any role, or agent
-    }
-
     /// Parts of unequal size, one without labelled nodes: the same samples in the same order, across the ends of
     /// epochs.
     void partWithoutLabelledNodes()
@@ -588,6 +500,8 @@ nodes:
         row("chunks", "\"chunk_bytes\":262144", "\"chunk_bytes\":0", "job.transfers.chunk_bytes");
         row("seconds", "\"row_seconds\":", "\"row_seconds\":-", "row_seconds");
         row("prefetch", "\"prefetch\":2", "\"prefetch\":0", "prefetch");
+        row("another batch", "\"batch\":32", "\"batch\":64",
+            "volumes are those of a batch of 64, and the plan's batch is 32");
         row("sums over a step's end", "\"job\"", "\"exchange\":{\"kind\":\"all-reduce\",\"across_steps\":true},\"job\"",
             "asks for each mini-batch");
         row("another graph", "\"sha256\":\"", "\"sha256\":\"0", "");
