@@ -243,6 +243,8 @@ private slots:
         QVERIFY(near(plain.seconds(TransferPolicy::Static), 8));
         QVERIFY(near(plain.seconds(TransferPolicy::Degree), 5.5));
         QVERIFY(near(plain.seconds(TransferPolicy::MaxMin), 5));
+        QVERIFY(near(plain.bound().lower(), 5)); // so max-min is optimal here
+        QCOMPARE(SecondBySecond(plain.network, plain.machineOf).optimum(10), 5);
         QCOMPARE(plain.bound().sharing, 3);
         const double third = 1.0 / 3;
         QCOMPARE(staticShares(plain.network, plain.ports, plain.machineOf),

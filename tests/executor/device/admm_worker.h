@@ -37,7 +37,10 @@ T orThrow(Result<T> result)
 /// to variable NAME behind a run. Throws std::runtime_error.
 class BlockRunner {
 public:
-    BlockRunner(graph::Graph graph, std::int64_t samples, Variables &variables) : m_graph(std::move(graph))
+    /// @p range: of steps, where the graph is of one.
+    BlockRunner(graph::Graph graph, std::int64_t samples, Variables &variables, std::int64_t range = 0)
+        : m_graph(std::move(graph)),
+          m_range(range)
     {
         std::vector<void *> places;
         m_buffers.resize(m_graph.tensors().size());
@@ -93,11 +96,15 @@ private:
             outputs.push_back(argument(id));
             call.out.push_back(id.valid() ? places[id.index()] : nullptr);
         }
-        call.kernel = orThrow(device::makeKernel(op, inputs, outputs));
+        graph::Op own = op;
+        if (op.has("mesh_dim"))
+            own.attributes["mesh_index"] = m_range;
+        call.kernel = orThrow(device::makeKernel(own, inputs, outputs));
         m_calls.push_back(std::move(call));
     }
 
     graph::Graph m_graph;
+    std::int64_t m_range;
     std::vector<Buffer> m_buffers;
     std::vector<Call> m_calls;
     std::vector<std::pair<Buffer *, TensorId>> m_changed;

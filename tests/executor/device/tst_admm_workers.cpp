@@ -29,14 +29,14 @@ Buffer drawn(std::int64_t elements, double step, double size)
 }
 
 /// Rows [first, first + count) of the data, with the same parameters for all.
-Variables given(std::int64_t first, std::int64_t count)
+Variables given(std::int64_t first, std::int64_t count, std::int64_t steps = kSizes.steps)
 {
     Variables all{{"u", drawn(kSizes.hidden * kSizes.inputs, 0.37, 0.5)},
                   {"w", drawn(kSizes.hidden * kSizes.hidden, 0.53, 0.25)},
                   {"b", zeros(kSizes.hidden)},
                   {"v", drawn(kSizes.classes * kSizes.hidden, 0.71, 0.25)},
                   {"c", zeros(kSizes.classes)}};
-    for (std::int64_t t = 1; t <= kSizes.steps; ++t) {
+    for (std::int64_t t = 1; t <= steps; ++t) {
         const Buffer whole = drawn(kSamples * kSizes.inputs, 0.41 + 0.1 * static_cast<double>(t), 1);
         const std::int64_t row = kSizes.inputs * 4;
         all["x" + std::to_string(t)] = {whole.begin() + first * row, whole.begin() + (first + count) * row};
@@ -108,6 +108,48 @@ double largestDifference(Variables &a, Variables &b)
     return largest;
 }
 
+constexpr Sizes kFourSteps{8, 32, 10, 4};
+
+/// All variables of four steps with the duals of an iteration, behind the forward pass of the next one.
+Variables restarted(const Method &method)
+{
+    BlockWorker worker(kFourSteps, method, kSamples, given(0, kSamples, kFourSteps.steps));
+    worker.iterate();
+    Variables all = worker.variables();
+    BlockRunner(orThrow(blockGraph(Part::Begin, kFourSteps, method)), kSamples, all).run(); // and updates the outputs
+    graph::GraphBuilder outputs("outputs");
+    const auto input = [&outputs](const char *name, graph::Shape shape) {
+        return outputs.input(name, graph::DType::F32, std::move(shape));
+    };
+    const TensorId made =
+        outputs.add("Gemm",
+                    {input("h4", graph::Shape({{1, true}, {kFourSteps.hidden, false}})),
+                     input("v", *sharedShape(kFourSteps, "v")), input("c", *sharedShape(kFourSteps, "c"))},
+                    {{"transB", std::int64_t{1}}});
+    outputs.rename(made, "o'");
+    outputs.output(made);
+    BlockRunner(orThrow(std::move(outputs).build()), kSamples, all).run();
+    return all;
+}
+
+constexpr std::int64_t kOwnSteps = 2;
+
+/// Of them those of a range of two steps, numbered from 1.
+Variables ofRange(const Variables &all, std::int64_t range)
+{
+    Variables own;
+    for (const auto &[name, value] : all) {
+        const bool timed = std::string_view("ahpqx").find(name[0]) != std::string_view::npos && name.size() == 2;
+        if (!timed)
+            own[name] = value;
+    }
+    for (std::int64_t step = 1; step <= kOwnSteps; ++step)
+        for (const char *letter : {"a", "h", "p", "q", "x"})
+            own[letter + std::to_string(step)] = all.at(letter + std::to_string(range * kOwnSteps + step));
+    own["pull"] = own["ahead"] = own["before"] = zeros(kSamples * kFourSteps.hidden);
+    return own;
+}
+
 } // namespace
 
 class TestAdmmWorkers : public QObject {
@@ -139,6 +181,70 @@ private slots:
         QVERIFY2(difference <= (ranks == 1 ? 0 : 2e-5), qPrintable(QString::number(difference)));
         Variables first = given(0, kSamples);
         QVERIFY(largestDifference(one.ranks.front(), first) > 0.01);
+    }
+
+    void rangesHaveTheBits_data()
+    {
+        QTest::addColumn<double>("gamma");
+        QTest::newRow("equal penalties") << 1.0;
+        QTest::newRow("halves") << 0.5; // ranges scale their penalties by its powers, which rounds nothing
+    }
+
+    /// Two ranges of two steps and one rank with all four, from the same variables: until sums over steps are added up
+    /// range by range, all updates of samples and of the parameters that count on the last range have the same bits.
+    void rangesHaveTheBits()
+    {
+        QFETCH(double, gamma);
+        Settings settings;
+        settings.order = Order::Split;
+        settings.gamma = gamma;
+        const Method whole = orThrow(Method::of(settings, static_cast<int>(kFourSteps.steps)));
+        settings.timeRanges = 2;
+        const Method halves = orThrow(Method::of(settings, static_cast<int>(kFourSteps.steps)));
+        Variables all = restarted(whole);
+        Variables ranges[] = {ofRange(all, 0), ofRange(all, 1)};
+        for (const Part part : {Part::Begin, Part::SolveOut, Part::Backward})
+            BlockRunner(orThrow(blockGraph(part, kFourSteps, whole, true)), kSamples, all).run();
+        const auto onBoth = [&](Part part) {
+            for (const int range : {0, 1})
+                BlockRunner(orThrow(blockGraph(part, kFourSteps, halves, true)), kSamples, ranges[range], range).run();
+        };
+        const auto added = [&](const std::string &name) {
+            Buffer sum = ranges[0].at(name);
+            for (std::size_t i = 0; i < sum.size() / sizeof(float); ++i)
+                floatsOf(sum)[i] += floatsOf(ranges[1].at(name))[i];
+            return sum;
+        };
+        onBoth(Part::Begin);
+        for (const char *sums : {"gram_out", "product_out"})
+            ranges[0][sums] = ranges[1][sums] = added(sums);
+        ranges[0]["ahead"] = ranges[1]["ahead"] =
+            ranges[1]["pull"]; // the last one has nothing ahead, and keeps its own
+        onBoth(Part::SolveOut);
+        onBoth(Part::LastHidden);
+        ranges[0]["before"] = ranges[1]["before"] = ranges[0]["h2"];
+        onBoth(Part::RestBackward);
+        Variables start = restarted(whole);
+        for (std::int64_t step = 0; step < kFourSteps.steps; ++step) {
+            const Variables &own = ranges[step / kOwnSteps];
+            for (const std::string letter : {"a", "h"}) {
+                const std::string name = letter + std::to_string(step + 1);
+                QVERIFY2(own.at(letter + std::to_string(step % kOwnSteps + 1)) == all.at(name), name.c_str());
+                QVERIFY2(start.at(name) != all.at(name), name.c_str());
+            }
+        }
+        for (const char *name : {"v", "c"})
+            QVERIFY2(ranges[0].at(name) == all.at(name) && ranges[1].at(name) == all.at(name), name);
+        QVERIFY(ranges[1].at("o") == all.at("o"));
+        for (const char *sums : {"gram_in", "product_in"}) {
+            Buffer both = added(sums);
+            double largest = 0;
+            for (std::size_t i = 0; i < both.size() / sizeof(float); ++i)
+                largest = std::max(largest, std::fabs(static_cast<double>(floatsOf(all.at(sums))[i])));
+            Variables a{{"sums", both}};
+            Variables b{{"sums", all.at(sums)}};
+            QVERIFY2(largestDifference(a, b) < 1e-6 * largest, sums);
+        }
     }
 };
 
