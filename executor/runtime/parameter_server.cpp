@@ -372,6 +372,16 @@ Result<bool> ServedParameters::pulled(BucketId index)
     return true;
 }
 
+std::string ServedParameters::underWay() const
+{
+    std::string late;
+    for (const Server &server : m_servers) {
+        if (std::ranges::any_of(server.calls, &ServerCall::pending))
+            late += (late.empty() ? "no answer of parameter server " : " and ") + server.name;
+    }
+    return late;
+}
+
 Status ServedParameters::close()
 {
     for (Server &server : m_servers) {

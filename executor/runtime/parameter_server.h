@@ -34,6 +34,8 @@ public:
     Result<bool> pulled(BucketId bucket);
     /// While there is nothing to compute.
     void rest() { m_context.link.rest(); }
+    /// "no answer of parameter server p1": the servers that a step waits for; empty: none.
+    [[nodiscard]] std::string underWay() const;
     /// The states of the update rule as the servers have them, on the first trainer, whose checkpoints have them.
     /// Waits.
     Status fetchStates();

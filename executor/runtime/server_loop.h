@@ -3,6 +3,7 @@
 
 #include "executor/runtime/role_link.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -92,6 +93,8 @@ public:
                  std::span<std::byte> answer, std::int32_t dataRow = -1, std::int32_t answerRow = -1);
     Result<bool> test(RoleLink &link);
     Status wait(RoleLink &link, std::chrono::nanoseconds deadline, const std::string &server);
+    /// True from its start until a test() or wait() has seen all of it.
+    [[nodiscard]] bool pending() const { return std::ranges::any_of(m_tickets, &Ticket::pending); }
 
 private:
     ServerRequest m_request;

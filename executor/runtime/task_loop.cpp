@@ -192,7 +192,9 @@ std::string TaskLoop::whatWaits() const
     std::string tasks;
     for (const Unit unit : m_running)
         tasks += (tasks.empty() ? "" : ", ") + program::idOf(task(unit));
-    const std::string calls = m_parts.comm.underWay();
+    std::string calls = m_parts.comm.underWay();
+    if (m_options.served != nullptr && calls.empty())
+        calls = m_options.served->underWay();
     return "rank " + std::to_string(m_parts.rank.value) + " saw no communication end for " + std::to_string(seconds)
         + " s in step " + std::to_string(m_step) + (tasks.empty() ? "" : "; waiting: " + tasks)
         + (calls.empty() ? "" : " (" + calls + ")")

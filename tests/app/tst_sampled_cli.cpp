@@ -79,10 +79,10 @@ private Q_SLOTS:
     }
 
     /// Blocks that features alone hardly tell apart: 400 of 1,000 nodes with their whole neighbourhoods, and the same
-    /// net on nodes without neighbours.
+    /// net on nodes of which 24 have a neighbour.
     void neighboursTell()
     {
-        QCOMPARE(run({"graph", "sbm", "--inside", "0", "--outside", "0", "-o", "apart.graph"}).status, 0);
+        QCOMPARE(run({"graph", "sbm", "--inside", "0.02", "--outside", "0", "-o", "apart.graph"}).status, 0);
         const Done planned =
             run({"plan", "--model", "zoo:graphsage-blocks-whole", "--cluster", "local:1", "--planner", "data-parallel",
                  "--batch", "100", "--learning-rate", "0.003", "-o", "whole.plan.json"});
@@ -90,8 +90,8 @@ private Q_SLOTS:
         double accuracies[2] = {};
         for (const int neighbours : {0, 1}) {
             QDir(at("whole.run")).removeRecursively();
-            const Done trained = train("whole.plan.json", neighbours == 1 ? "blocks.graph" : "apart.graph", "100",
-                                       "whole.run", {"--holdout", "0.6", "--validate-every", "100"});
+            const Done trained = train("whole.plan.json", neighbours == 1 ? "blocks.graph" : "apart.graph", "600",
+                                       "whole.run", {"--holdout", "0.6", "--validate-every", "600"});
             QVERIFY2(trained.status == 0, trained.err.constData());
             for (const QByteArray &line : trained.out.split('\n')) {
                 if (const QJsonObject seen = objectOf(line)["validation"].toObject(); !seen.isEmpty()) {
@@ -148,8 +148,8 @@ private Q_SLOTS:
                                                      << "--hung-after" << QByteArray("(g1 on ");
     }
 
-    /// A process that hangs ends the run by its name when the deadline is over, also where others wait for it in turn; no
-    /// process is left.
+    /// A process that hangs ends the run by its name when the deadline is over, also where others wait for it in turn;
+    /// no process is left.
     void suspendedRole()
     {
         QFETCH(QString, role);
