@@ -183,9 +183,9 @@ Result<Infos> inferRotary(const OpView &view)
     if (heads->size % 2 != 0)
         return badInput("rotary positions need an even head size, not " + std::to_string(heads->size));
     const std::size_t frequencies = view.op.numbers("inverse_frequencies").size();
-    if (frequencies > 0 && static_cast<std::int64_t>(frequencies) != heads->size / 2)
-        return badInput("attribute 'inverse_frequencies' needs " + std::to_string(heads->size / 2)
-                        + " numbers, half a head's size, not " + std::to_string(frequencies));
+    if (static_cast<std::int64_t>(frequencies) > heads->size / 2)
+        return badInput("attribute 'inverse_frequencies' has " + std::to_string(frequencies)
+                        + " numbers, more than the " + std::to_string(heads->size / 2) + " pairs of a head");
     return likeFirst(view);
 }
 

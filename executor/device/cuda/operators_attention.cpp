@@ -176,7 +176,7 @@ Made makeAttentionGrad(const Request &request)
     });
 }
 
-/// (T, D / 2) cosines, then as many sines.
+/// (T, pairs) cosines, then as many sines; empty if there are more pairs than @p half.
 std::vector<float> rotaryAngles(const graph::Op &op, std::int64_t t, std::int64_t half)
 {
     std::vector<double> frequencies = op.numbers("inverse_frequencies");
@@ -184,7 +184,7 @@ std::vector<float> rotaryAngles(const graph::Op &op, std::int64_t t, std::int64_
     for (std::int64_t i = 0; i < half && !op.has("inverse_frequencies"); ++i)
         frequencies.push_back(std::pow(theta, -static_cast<double>(i) / static_cast<double>(half)));
     std::vector<float> angles;
-    if (static_cast<std::int64_t>(frequencies.size()) != half)
+    if (static_cast<std::int64_t>(frequencies.size()) > half)
         return angles;
     for (const bool sines : {false, true})
         for (std::int64_t position = 0; position < t; ++position)
@@ -212,6 +212,7 @@ Made makeRotation(const Request &request, float direction)
     kernel.cosines = reinterpret_cast<const float *>((*table)->data());
     kernel.t = shape->t;
     kernel.half = shape->d / 2;
+    kernel.pairs = static_cast<std::int64_t>(angles.size()) / (2 * shape->t);
     kernel.turned = shape->heads + shape->kvHeads;
     kernel.heads = shape->heads + 2 * shape->kvHeads;
     kernel.tokens = shape->n * shape->t;

@@ -187,6 +187,8 @@ const Row kRows[] = {
     {"AttentionGrad", "heads=2", "N,5,8 N,5,24 N,5,8 N,2,5", "N,5,24", 10 * 5 * 5 * 8},
     {"RotaryEmbedding", "heads=2 theta=10000.0", "N,5,24", "N,5,24", 360},
     {"RotaryEmbedding", "heads=2 theta=10000.0", "N,5,18", "!even head size, not 3", -1},
+    {"RotaryEmbedding", "heads=2 inverse_frequencies=1.0,", "N,5,24", "N,5,24", 360},
+    {"RotaryEmbedding", "heads=2 inverse_frequencies=1.0,0.1,0.01", "N,5,24", "!3 numbers, more than the 2 pairs", -1},
     {"RotaryEmbeddingGrad", "heads=2", "N,5,24", "N,5,24", 360},
     // images
     {"Conv", "pads=1,1,1,1", "N,3,8,8 6,3,3,3 6", "N,6,8,8", 2 * 6 * 64 * 27},
@@ -376,6 +378,12 @@ Attribute attributeFromText(const QString &text)
         return number;
     if (!text.contains(','))
         return text.toStdString();
+    if (text.contains('.')) {
+        std::vector<double> numbers;
+        for (const QString &part : text.split(',', Qt::SkipEmptyParts))
+            numbers.push_back(part.toDouble());
+        return numbers;
+    }
     std::vector<std::int64_t> values;
     for (const QString &part : text.split(',', Qt::SkipEmptyParts))
         values.push_back(part.toLongLong());

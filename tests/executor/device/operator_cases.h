@@ -114,6 +114,14 @@ inline std::vector<Case> matrixCases()
         {"Attention full tiles", "Attention", {real({1, 150, 24}, -2, 2)}, {{"heads", n(2)}}, 2},
         {"RotaryEmbedding", "RotaryEmbedding", {batch({2, 5, 24})}, {{"heads", n(2)}, {"theta", 100.0}}},
         {"RotaryEmbedding grouped", "RotaryEmbedding", {batch({2, 3, 32})}, {{"heads", n(4)}, {"kv_heads", n(2)}}},
+        {"RotaryEmbedding scaled",
+         "RotaryEmbedding",
+         {batch({2, 5, 24})},
+         {{"heads", n(2)}, {"inverse_frequencies", std::vector<double>{0.5, 0.25}}}},
+        {"RotaryEmbedding of a part",
+         "RotaryEmbedding",
+         {batch({2, 5, 48})},
+         {{"heads", n(2)}, {"inverse_frequencies", std::vector<double>{1, 0.3, 0.1}}}},
     };
 }
 

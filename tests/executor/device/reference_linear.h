@@ -218,17 +218,23 @@ inline void rotary(const Call &c)
     const std::int64_t heads = c.op.integer("heads");
     const std::int64_t kvHeads = c.op.integer("kv_heads", heads);
     const std::int64_t d = c.in[0].dims[2] / (heads + 2 * kvHeads);
+    const std::vector<double> frequencies = c.op.numbers("inverse_frequencies");
     forEach(c.out[0].dims, [&](const Dims &index) {
         const std::int64_t head = index[2] / d;
         const std::int64_t i = index[2] % d;
-        const std::int64_t half = d / 2;
+        const std::int64_t half = frequencies.empty() ? d / 2 : static_cast<std::int64_t>(frequencies.size());
+        if (head >= heads + kvHeads || i >= 2 * half) {
+            c.out[0].at(index) = c.in[0].at(index);
+            return;
+        }
         Dims partner = index;
         partner[2] += i < half ? half : -half;
-        const double angle = static_cast<double>(index[1])
-            * std::pow(c.op.number("theta", 10000.0), -2.0 * static_cast<double>(i % half) / static_cast<double>(d));
-        const double turned =
+        const double frequency = frequencies.empty()
+            ? std::pow(c.op.number("theta", 10000.0), -2.0 * static_cast<double>(i % half) / static_cast<double>(d))
+            : frequencies[static_cast<std::size_t>(i % half)];
+        const double angle = static_cast<double>(index[1]) * frequency;
+        c.out[0].at(index) =
             c.in[0].at(index) * std::cos(angle) + (i < half ? -1.0 : 1.0) * c.in[0].at(partner) * std::sin(angle);
-        c.out[0].at(index) = head < heads + kvHeads ? turned : c.in[0].at(index);
     });
 }
 

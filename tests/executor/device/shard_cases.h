@@ -36,6 +36,10 @@ inline std::vector<Case> shardMatrixCases()
          {{"heads", n(2)}},
          2},
         {"RotaryEmbedding grouped", "RotaryEmbedding", {batch({2, 3, 32})}, {{"heads", n(4)}, {"kv_heads", n(2)}}},
+        {"RotaryEmbedding of a part",
+         "RotaryEmbedding",
+         {batch({2, 3, 48})},
+         {{"heads", n(2)}, {"inverse_frequencies", std::vector<double>{1, 0.3, 0.1}}}},
     };
 }
 

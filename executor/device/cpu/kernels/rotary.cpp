@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotary position embedding of packed Q|K|V (Su et al., RoFormer, 2021), in the half-split form that LLaMA checkpoints
-// use: element i of a head turns together with element i + D/2.
+// use: element i of a head turns together with element i + P, where P is the number of pairs: D/2, or fewer, where the
+// elements behind the first 2P stay as they are.
 #include "executor/device/kernel_support.h"
 #include "executor/device/cpu/parallel.h"
 
@@ -12,9 +13,10 @@ namespace {
 
 struct Shape {
     std::int64_t n = 0, t = 0, turned = 0, heads = 0, d = 0; ///< turned: heads of Q and K; heads: those of V, too
+    std::int64_t pairs = 0;                                  ///< of a head's elements, d / 2 at most
 };
 
-/// cos and sin of every angle, [position][D/2] each.
+/// cos and sin of every angle, [position][pair] each.
 struct Angles {
     std::vector<float> cosine, sine;
 };
@@ -47,15 +49,16 @@ Angles anglesFor(const Shape &shape, const std::vector<double> &frequencies)
 /// @p direction 1 turns, -1 turns back (which is the gradient).
 void turnToken(const Shape &shape, const float *cosine, const float *sine, float direction, const float *x, float *y)
 {
-    const std::int64_t half = shape.d / 2;
+    const std::int64_t pairs = shape.pairs;
     for (std::int64_t head = 0; head < shape.turned; ++head) {
         const float *a = x + head * shape.d;
         float *out = y + head * shape.d;
-        for (std::int64_t i = 0; i < half; ++i) {
+        for (std::int64_t i = 0; i < pairs; ++i) {
             const float s = direction * sine[i];
-            out[i] = a[i] * cosine[i] - a[i + half] * s;
-            out[i + half] = a[i + half] * cosine[i] + a[i] * s;
+            out[i] = a[i] * cosine[i] - a[i + pairs] * s;
+            out[i + pairs] = a[i + pairs] * cosine[i] + a[i] * s;
         }
+        std::copy(a + 2 * pairs, a + shape.d, out + 2 * pairs);
     }
     std::copy(x + shape.turned * shape.d, x + shape.heads * shape.d, y + shape.turned * shape.d);
 }
@@ -69,18 +72,19 @@ Made makeRotary(const Request &request, float direction)
         return wrong(request,
                      text(dims) + " is no packed Q|K|V of " + std::to_string(heads) + " and " + std::to_string(kvHeads)
                          + " heads");
-    const Shape shape{dims[0], dims[1], heads + kvHeads, heads + 2 * kvHeads, dims[2] / (heads + 2 * kvHeads)};
+    Shape shape{dims[0], dims[1], heads + kvHeads, heads + 2 * kvHeads, dims[2] / (heads + 2 * kvHeads)};
     if (shape.d % 2 != 0)
         return cannot(request, "heads of an odd size");
     const std::vector<double> frequencies = frequenciesOf(request.op, shape.d);
-    if (static_cast<std::int64_t>(frequencies.size()) != shape.d / 2)
+    shape.pairs = static_cast<std::int64_t>(frequencies.size());
+    if (shape.pairs > shape.d / 2)
         return wrong(request,
                      std::to_string(frequencies.size()) + " frequencies for heads of " + std::to_string(shape.d));
     return makeFunction([shape, direction, angles = anglesFor(shape, frequencies)](Inputs in, Outputs out) {
         const std::int64_t width = shape.heads * shape.d;
         parallelFor(shape.n * shape.t, rowGrain(width), [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t token = begin; token < end; ++token) {
-                const std::int64_t at = token % shape.t * (shape.d / 2);
+                const std::int64_t at = token % shape.t * shape.pairs;
                 turnToken(shape, angles.cosine.data() + at, angles.sine.data() + at, direction,
                           floats(in[0]) + token * width, floats(out[0]) + token * width);
             }

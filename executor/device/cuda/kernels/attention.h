@@ -59,23 +59,26 @@ PLANLOOM_KERNEL_CODE std::int64_t leastOf(std::int64_t a, std::int64_t b) { retu
 struct Rotate {
     From x;
     To y;
-    const float *cosines = nullptr; ///< (T, D / 2), then as many sines
+    const float *cosines = nullptr; ///< (T, pairs), then as many sines
     std::int64_t t = 0, half = 0, turned = 0, heads = 0, tokens = 0;
-    float direction = 1; ///< -1: back
+    std::int64_t pairs = 0; ///< half at most; the elements behind them stay
+    float direction = 1;    ///< -1: back
     PLANLOOM_KERNEL_CODE void run(Block &block) const
     {
         block.grid(tokens * heads * half, [&](std::int64_t number) {
             const std::int64_t i = number % half;
             const std::int64_t head = number / half % heads;
             const std::int64_t token = number / half / heads;
-            const std::int64_t at = (token * heads + head) * 2 * half + i;
+            const bool turns = head < turned && i < pairs;
+            const std::int64_t at = (token * heads + head) * 2 * half + (i < pairs ? i : i + pairs);
+            const std::int64_t partner = at + (i < pairs ? pairs : half - pairs);
             const float a = x.at(at);
-            const float b = x.at(at + half);
-            const std::int64_t angle = token % t * half + i;
-            const float cosine = head < turned ? cosines[angle] : 1.0F;
-            const float sine = head < turned ? direction * cosines[t * half + angle] : 0.0F;
+            const float b = x.at(partner);
+            const std::int64_t angle = token % t * pairs + i;
+            const float cosine = turns ? cosines[angle] : 1.0F;
+            const float sine = turns ? direction * cosines[t * pairs + angle] : 0.0F;
             y.put(at, a * cosine - b * sine);
-            y.put(at + half, b * cosine + a * sine);
+            y.put(partner, b * cosine + a * sine);
         });
     }
 };
