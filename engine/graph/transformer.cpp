@@ -182,8 +182,12 @@ private:
             if (!op)
                 misfit(fmt::format("{} does not read separate projections", attention.name));
             if (op->type == "RotaryEmbedding") {
-                if (op->has("inverse_frequencies"))
-                    misfit(fmt::format("{} scales the frequencies of rotary positions", op->name));
+                if (const auto frequencies = static_cast<std::int64_t>(op->numbers("inverse_frequencies").size());
+                    frequencies > 0)
+                    misfit(fmt::format("{} {}", op->name,
+                                       frequencies < m_found.headSize / 2
+                                           ? "turns a part of each head"
+                                           : "scales the frequencies of rotary positions"));
                 positions = Transformer::Positions::Rotary;
                 base = op->number("theta", 10000);
             }
@@ -310,9 +314,11 @@ private:
         const auto &data = constant.init.data;
         if (!data || constant.type != DType::I64 || data->size() < 2 * sizeof(std::int64_t))
             return false;
-        std::int64_t second = 0;
-        std::memcpy(&second, data->data() + sizeof(std::int64_t), sizeof second);
-        return second == 1;
+        std::int64_t first[2] = {};
+        std::memcpy(first, data->data(), sizeof first);
+        if (first[0] != 0 && first[1] == first[0] + 1)
+            misfit(fmt::format("{} begins at row {} of a table of positions, not at 0", constant.name, first[0]));
+        return first[1] == 1;
     }
 
     void readEmbedding()
@@ -324,6 +330,9 @@ private:
             const Tensor &table = tensor(op.inputs[0]);
             const Tensor &index = tensor(op.inputs[1]);
             if (index.role == TensorRole::Input && !m_table.valid()) {
+                if (table.shape[1].size != m_found.hidden)
+                    misfit(fmt::format("{} is {} wide, and its blocks {}", table.name, table.shape[1].size,
+                                       m_found.hidden));
                 m_table = table.id;
                 m_found.embedding = op.id;
                 m_found.vocabulary = table.shape[0].size;

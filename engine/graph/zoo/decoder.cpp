@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LLaMA and its descendants.
+// LLaMA and its descendants: rotary positions, gated feed-forward networks.
 #include "engine/graph/zoo/transformer_builder.h"
 
 #include <cmath>
@@ -25,6 +25,9 @@ TensorId norm(TransformerBuilder &b, const Decoder &d, TensorId x, const std::st
         return b.add("LayerNormalization", {x, d.ones}, how, name);
     const bool plusOne = d.config.norm == DecoderConfig::Norm::RmsPlusOne;
     TensorId scale = b.builder().parameter(parameter + ".weight", Shape::of({size}), plusOne ? zeros() : ones());
+    if (d.config.norm == DecoderConfig::Norm::Layer)
+        return b.add("LayerNormalization",
+                     {x, scale, b.builder().parameter(parameter + ".bias", Shape::of({size}), zeros())}, how, name);
     if (plusOne)
         scale = b.add("Add", {scale, b.builder().constantFloats(parameter + ".one", {1}, 1)}, {}, name + ".scale");
     return b.add("RMSNormalization", {x, scale}, how, name);
@@ -63,11 +66,49 @@ TensorId projections(TransformerBuilder &b, const Decoder &d, TensorId x, const 
         key = norm(b, d, key, prefix + ".k_norm", d.kvWidth(), "k_norm");
         break;
     }
-    // Attention divides by the square root of a head's size.
-    if (config.attentionScale > 0)
+    // Attention divides by the square root of a head's size; cappedAttention() has the factor.
+    if (config.attentionScale > 0 && config.scoreCap == 0)
         query = b.scaled(query, config.attentionScale * std::sqrt(static_cast<double>(d.headSize)),
                          prefix + ".query_scale", "query.scaled");
     return b.add("Concat", {query, key, value}, {{"axis", std::int64_t{-1}}}, "qkv");
+}
+
+/// Causal attention over @p packed query, key and value of which the scores are capped by tanh, in pieces: all T x T
+/// scores of a head are kept, as transformers does it ("eager").
+TensorId cappedAttention(TransformerBuilder &b, const Decoder &d, TensorId packed, const std::string &prefix)
+{
+    const DecoderConfig &config = d.config;
+    const std::int64_t tokens = config.sizes.context;
+    const std::int64_t shared = config.kvHeads;
+    const std::int64_t group = config.sizes.heads / shared; // heads that share a key
+    const std::int64_t size = d.headSize;
+    using Sizes = std::vector<std::int64_t>;
+    const auto moved = [&](TensorId x, Sizes shape, Sizes order, const std::string &name) {
+        return b.add("Transpose", {b.reshaped(x, std::move(shape), name + ".heads")}, {{"perm", std::move(order)}},
+                     name + ".by_head");
+    };
+    const auto parts =
+        b.builder().addMany("Split", {packed}, 3,
+                            {{"axis", std::int64_t{-1}}, {"split", Sizes{d.queryWidth(), d.kvWidth(), d.kvWidth()}}},
+                            "qkv_parts");
+    const TensorId query = b.reshaped(moved(parts[0], {1, tokens, shared, group, size}, {0, 2, 3, 1, 4}, "query"),
+                                      {1, shared, group * tokens, size}, "query.rows");
+    const TensorId key = moved(parts[1], {1, tokens, shared, size}, {0, 2, 1, 3}, "key");
+    const TensorId value = moved(parts[2], {1, tokens, shared, size}, {0, 2, 1, 3}, "value");
+    const double scale = config.attentionScale > 0 ? config.attentionScale : 1 / std::sqrt(static_cast<double>(size));
+    TensorId scores = b.add("MatMul", {query, key}, {{"transB", std::int64_t{1}}}, "scores");
+    scores = b.softCapped(scores, config.scoreCap, scale, prefix + ".score_cap", "scores");
+    constexpr double kHidden = -1e9; // no probability is left of it
+    const TensorId hidden =
+        b.add("ConstantOfShape", {}, {{"shape", Sizes{tokens, tokens}}, {"value", kHidden}}, "hidden");
+    const TensorId mask = b.add("Trilu", {hidden}, {{"upper", std::int64_t{1}}, {"k", std::int64_t{1}}}, "mask");
+    scores = b.add("Add", {b.reshaped(scores, {1, shared, group, tokens, tokens}, "scores.apart"), mask}, {}, "causal");
+    const TensorId shares = b.add("Softmax", {scores}, {{"axis", std::int64_t{-1}}}, "probabilities");
+    const TensorId mixed =
+        b.add("MatMul", {b.reshaped(shares, {1, shared, group * tokens, tokens}, "probabilities.rows"), value}, {},
+              "mixed");
+    return b.reshaped(moved(mixed, {1, shared, group, tokens, size}, {0, 3, 1, 2, 4}, "mixed"),
+                      {1, tokens, d.queryWidth()}, "attention");
 }
 
 /// @p x: the residual stream; @p normed: what attention reads.
@@ -86,7 +127,8 @@ TensorId attention(TransformerBuilder &b, const Decoder &d, std::int64_t index, 
     Attributes mixes = heads;
     mixes["causal"] = std::int64_t{1};
     const TensorId turned = b.add("RotaryEmbedding", {projections(b, d, normed, prefix)}, std::move(turns), "rotary");
-    const TensorId mixed = b.add("Attention", {turned}, std::move(mixes), "attention");
+    const TensorId mixed = config.scoreCap > 0 ? cappedAttention(b, d, turned, prefix)
+                                               : b.add("Attention", {turned}, std::move(mixes), "attention");
     TensorId projected =
         b.linear(mixed, prefix + ".o_proj", d.queryWidth(), config.sizes.hidden, config.outputBias, "o_proj");
     if (config.normed != DecoderConfig::Normed::Before)
@@ -129,8 +171,11 @@ TensorId block(TransformerBuilder &b, const Decoder &d, std::int64_t index, Tens
     const auto normed = [&](TensorId id, const std::string &name) {
         return norm(b, d, id, prefix + "." + name, width, name);
     };
-    x = attention(b, d, index, x, before ? normed(x, "input_layernorm") : x, prefix);
-    const TensorId second = before ? normed(x, behind ? "pre_feedforward_layernorm" : "post_attention_layernorm") : x;
+    const TensorId first = before ? normed(x, "input_layernorm") : x;
+    x = attention(b, d, index, x, first, prefix);
+    TensorId second = config.parallel ? first : x;
+    if (before && !config.parallel)
+        second = normed(x, behind ? "pre_feedforward_layernorm" : "post_attention_layernorm");
     const auto mlp = b.scope("mlp");
     TensorId fed = feedForward(b, config, second, prefix + ".mlp");
     if (behind)
@@ -154,9 +199,8 @@ Status check(const DecoderConfig &config, std::int64_t headSize)
                         + std::to_string(sizes.heads) + " heads");
     if (headSize % 2 != 0)
         return badInput(model + "rotary positions need an even head size");
-    if (!config.inverseFrequencies.empty()
-        && static_cast<std::int64_t>(config.inverseFrequencies.size()) != headSize / 2)
-        return badInput(model + "rotary positions need a frequency for each pair of a head's elements");
+    if (static_cast<std::int64_t>(config.inverseFrequencies.size()) > headSize / 2)
+        return badInput(model + "rotary positions have more frequencies than a head has pairs of elements");
     if (!config.localLayers.empty() && static_cast<std::int64_t>(config.localLayers.size()) != sizes.layers)
         return badInput(model + "each layer is local or not: " + std::to_string(sizes.layers) + " values are needed");
     return {};
@@ -188,7 +232,7 @@ Result<Graph> decoder(const DecoderConfig &config)
     x = norm(b, d, x, "model.norm", sizes.hidden, "norm");
     const TensorId headTable =
         sizes.tiedEmbeddings ? table : b.matrix("lm_head.weight", sizes.vocabulary, sizes.hidden, sizes.initDeviation);
-    return b.finish(x, headTable, {}, config.logitScale);
+    return b.finish(x, headTable, {}, config.logitScale, config.logitCap);
 }
 
 Result<Graph> llama(const TransformerConfig &config, std::int64_t kvHeads, double ropeTheta, double epsilon)

@@ -24,6 +24,14 @@ public:
         tokens = m_builder.input("tokens", DType::I64, Shape::batched({config.context}));
         labels = m_builder.input("labels", DType::I64, Shape::batched({config.context}));
     }
+    /// A classifier of images [N, channels, size, size]; tokens stays invalid.
+    TransformerBuilder(const TransformerConfig &config, std::int64_t channels, std::int64_t size)
+        : m_config(config),
+          m_builder(config.name)
+    {
+        images = m_builder.input("x", DType::F32, Shape::batched({channels, size, size}));
+        labels = m_builder.input("labels", DType::I64, Shape::batched({}));
+    }
 
     class Scope {
     public:
@@ -60,13 +68,14 @@ public:
         return m_builder.parameter(name, Shape::of({rows, columns}), normal(deviation));
     }
 
-    /// The rows of a table for 0 ... context - 1, or for as many zeros: [T, hidden], the same for every sample.
+    /// The rows of a table for @p first ... first + context - 1, or for as many zeros: [T, hidden], the same for every
+    /// sample.
     TensorId rows(const std::string &parameter, std::int64_t count, const std::string &constant, bool ascending,
-                  const std::string &name)
+                  const std::string &name, std::int64_t first = 0)
     {
         std::vector<std::int64_t> ids(static_cast<std::size_t>(m_config.context), 0);
         if (ascending)
-            std::iota(ids.begin(), ids.end(), 0);
+            std::iota(ids.begin(), ids.end(), first);
         const TensorId table = matrix(parameter, count, m_config.hidden, m_config.initDeviation);
         return add("Gather", {table, m_builder.constantInts(constant, ids)}, {}, name);
     }
@@ -96,11 +105,13 @@ public:
     }
 
     /// Q, K and V projections of the whole width stored apart, packed as Attention wants them.
-    TensorId packedProjections(TensorId x, const std::string &parameter, const std::array<const char *, 3> &names)
+    TensorId packedProjections(TensorId x, const std::string &parameter, const std::array<const char *, 3> &names,
+                               bool withBias = true)
     {
         std::vector<TensorId> parts;
         for (std::size_t i = 0; i < names.size(); ++i)
-            parts.push_back(linear(x, parameter + "." + names[i], m_config.hidden, m_config.hidden, true, names[i]));
+            parts.push_back(
+                linear(x, parameter + "." + names[i], m_config.hidden, m_config.hidden, withBias, names[i]));
         return add("Concat", parts, {{"axis", std::int64_t{-1}}}, "qkv");
     }
 
@@ -110,20 +121,29 @@ public:
         return factor == 1 ? x : add("Mul", {x, m_builder.constantFloats(constant, {}, factor)}, {}, name);
     }
 
-    /// [N, T, C] -> [N*T, C]: before the product with the vocabulary, where a copy is small.
-    TensorId asRows(TensorId x)
+    TensorId reshaped(TensorId x, std::vector<std::int64_t> sampleShape, const std::string &name)
     {
-        return add("Reshape", {x},
-                   {{"shape", std::vector<std::int64_t>{m_config.context, m_config.hidden}},
-                    {"batch_axis", std::int64_t{0}}},
-                   "rows");
+        return add("Reshape", {x}, {{"shape", std::move(sampleShape)}, {"batch_axis", std::int64_t{0}}}, name);
     }
 
-    /// Mean cross-entropy of rows x table^T (+ bias) against the labels.
-    Result<Graph> finish(TensorId x, TensorId table, TensorId outputBias, double logitScale = 1)
+    /// most * tanh(factor * x / most); x itself where @p most is 0.
+    TensorId softCapped(TensorId x, double most, double factor, const std::string &constant, const std::string &name)
     {
-        TensorId logits = add("MatMul", {asRows(x), table}, {{"transB", std::int64_t{1}}}, "logits");
+        if (most == 0)
+            return x;
+        x = add("Tanh", {scaled(x, factor / most, constant + ".share", name + ".share")}, {}, name + ".tanh");
+        return scaled(x, most, constant, name + ".capped");
+    }
+
+    /// Mean cross-entropy of rows x table^T (+ bias) against the labels. @p logitCap: see softCapped().
+    Result<Graph> finish(TensorId x, TensorId table, TensorId outputBias, double logitScale = 1, double logitCap = 0)
+    {
+        const std::int64_t width = m_builder.tensor(table).shape[1].size;
+        // [N, T, C] -> [N*T, C]: before the product with the vocabulary, where a copy is small.
+        const TensorId rowsOfAll = reshaped(x, {m_config.context, width}, "rows");
+        TensorId logits = add("MatMul", {rowsOfAll, table}, {{"transB", std::int64_t{1}}}, "logits");
         logits = scaled(logits, logitScale, "logit_scale", "logits.scaled");
+        logits = softCapped(logits, logitCap, 1, "logit_cap", "logits");
         if (outputBias.valid())
             logits = add("Add", {logits, outputBias}, {}, "logits.bias");
         const TensorId targets =
@@ -136,7 +156,18 @@ public:
         return std::move(m_builder).build();
     }
 
+    /// Mean cross-entropy of class scores [N, classes] against the labels.
+    Result<Graph> finishClasses(TensorId scores)
+    {
+        const TensorId loss =
+            add("SoftmaxCrossEntropyLoss", {scores, labels}, {{"ignore_index", std::int64_t{-100}}}, "loss");
+        m_builder.output(loss);
+        m_builder.loss(loss);
+        return std::move(m_builder).build();
+    }
+
     TensorId tokens;
+    TensorId images;
     TensorId labels;
 
 private:

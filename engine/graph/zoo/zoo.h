@@ -41,6 +41,7 @@ struct DecoderConfig {
     enum class Norm : std::uint8_t {
         Rms,
         RmsPlusOne,          ///< multiplied by 1 + weight (Gemma)
+        Layer,               ///< LayerNorm (StableLM)
         LayerWithoutWeights, ///< LayerNorm without scale and shift (OLMo)
     };
     /// Where attention and the feed-forward network are normalised.
@@ -59,11 +60,14 @@ struct DecoderConfig {
     std::int64_t kvHeads = 1;
     std::int64_t headSize = 0; ///< 0: hidden / heads
     double ropeTheta = 10000;
-    std::vector<double> inverseFrequencies{}; ///< headSize / 2 of them; empty: ropeTheta^(-2i / headSize)
-    std::vector<bool> localLayers{};          ///< layers with localTheta and without inverseFrequencies; empty: none
+    /// One for each pair of a head's elements that turns, headSize / 2 at most: elements behind these pairs stay.
+    /// Empty: ropeTheta^(-2i / headSize), all turn.
+    std::vector<double> inverseFrequencies{};
+    std::vector<bool> localLayers{}; ///< layers with localTheta and without inverseFrequencies; empty: none
     double localTheta = 10000;
     Norm norm = Norm::Rms;
     Normed normed = Normed::Before;
+    bool parallel = false; ///< the feed-forward network reads what attention reads, and no normalisation of its own
     QueryNorm queryNorm = QueryNorm::None;
     double epsilon = 1e-6;
     Activation activation = Activation::Silu;
@@ -75,6 +79,76 @@ struct DecoderConfig {
     double residualScale = 1;      ///< both results of a block are multiplied by it (Granite)
     double logitScale = 1;         ///< Granite
     double attentionScale = 0;     ///< of the scores; 0: 1 / sqrt(headSize)
+    /// Greater than 0: scores, or logits, s become cap * tanh(s / cap) (Gemma 2). Attention is then built of single
+    /// operators, which keep all scores.
+    double scoreCap = 0;
+    double logitCap = 0;
+};
+
+/// A decoder of an older kind: LayerNorm, feed-forward networks of two layers that are not gated, learned or rotary
+/// positions. Parameters are PREFIX + name + ".weight" or ".bias".
+struct ClassicDecoderConfig {
+    /// How query, key and value are stored.
+    enum class Projections : std::uint8_t {
+        Apart,
+        Packed,  ///< one matrix, all query heads first (Falcon 7B)
+        Grouped, ///< one matrix, a key head's queries, key and value one behind the other (GPT-NeoX, Falcon 40B)
+    };
+    /// What the feed-forward network reads.
+    enum class Block : std::uint8_t {
+        Sequential,       ///< the residual stream behind attention, normalised
+        ParallelOwnNorm,  ///< what attention reads, normalised anew (GPT-NeoX)
+        ParallelSameNorm, ///< what attention reads, normalised as for it (Phi)
+        NormBehind,       ///< sequential, normalised behind the additions (OPT 350M)
+    };
+    struct Names {
+        std::string tokens{};                           ///< the table of tokens
+        std::string positions{};                        ///< the table of positions
+        std::string layers{};                           ///< what stands in front of a layer's number
+        std::string attentionNorm{}, feedForwardNorm{}; ///< within a layer, as all that follow
+        std::string query{}, key{}, value{};            ///< Apart
+        std::string packed{};                           ///< Packed, Grouped
+        std::string output{};                           ///< behind attention
+        std::string up{}, down{};                       ///< of the feed-forward network
+        std::string norm{};                             ///< of the whole, behind the last layer; empty: none
+        std::string projectIn{}, projectOut{};          ///< tokenWidth
+        std::string head = "lm_head";                   ///< unless tied
+    };
+    TransformerConfig sizes; ///< layers to initDeviation, positions; activation and epsilon must be set
+    Names names;
+    std::int64_t kvHeads = 1;
+    Projections projections = Projections::Apart;
+    Block block = Block::Sequential;
+    double ropeTheta = 0;                     ///< greater than 0: rotary positions
+    std::vector<double> inverseFrequencies{}; ///< as DecoderConfig has them
+    std::int64_t firstPosition = 0;           ///< row of the first token in the table of sizes.positions rows (0: none)
+    std::int64_t tokenWidth = 0; ///< of the table of tokens, projected to the width and back; 0: as wide as the model
+    bool qkvBias = true;
+    bool outputBias = true; ///< of the projection behind attention
+    bool mlpBias = true;
+    bool headBias = false;
+};
+
+/// An encoder and a decoder that attends to it (Raffel et al., Exploring the Limits of Transfer Learning with a Unified
+/// Text-to-Text Transformer, 2020): RMSNorm, no biases, scores with a learned bias for each bucket of distances.
+struct T5Config {
+    TransformerConfig sizes; ///< layers (of the encoder) to tiedEmbeddings; activation and epsilon must be set
+    std::int64_t decoderLayers = 6;
+    std::int64_t headSize = 64;
+    bool gated = false;             ///< feed-forward networks, as T5 1.1 has them
+    std::int64_t buckets = 32;      ///< of distances
+    std::int64_t maxDistance = 128; ///< the last bucket has it and all that are farther
+    double initFactor = 1;          ///< of the standard deviations of first values
+};
+
+/// A classifier of images by a transformer (Dosovitskiy et al., An Image is Worth 16x16 Words, 2021).
+struct VisionTransformerConfig {
+    TransformerConfig sizes; ///< layers to feedForward, initDeviation; activation and epsilon must be set
+    std::int64_t imageSize = 224;
+    std::int64_t patchSize = 16; ///< pixels behind the last whole patch of a row or column are not read
+    std::int64_t channels = 3;
+    std::int64_t classes = 1000;
+    bool qkvBias = true;
 };
 
 /// A language model of LSTM layers: embedding, layers, a linear head over the vocabulary. Each sample starts from zero
@@ -122,6 +196,15 @@ Result<Graph> bert(const TransformerConfig &config);
 Result<Graph> decoder(const DecoderConfig &config);
 /// decoder() as LLaMA is (RMSNorm, rotary positions, SwiGLU; grouped-query attention if kvHeads < heads).
 Result<Graph> llama(const TransformerConfig &config, std::int64_t kvHeads, double ropeTheta, double epsilon);
+/// GPT-NeoX, Phi, OPT, Falcon, StarCoder 2 and others like them. Inputs as gpt().
+Result<Graph> classicDecoder(const ClassicDecoderConfig &config);
+/// ViT, with Hugging Face's names of ViTForImageClassification: a learned token in front of the patches, whose vector
+/// behind the last layer is classified. Inputs "x" (N, channels, size, size) and "labels" (N) int64.
+Result<Graph> visionTransformer(const VisionTransformerConfig &config);
+/// T5, with Hugging Face's names of T5ForConditionalGeneration. Inputs "tokens" (of the encoder), "labels" and
+/// "decoder_tokens" (the labels one further back), all (N, T) int64. Attention is built of single operators, which keep
+/// all scores.
+Result<Graph> t5(const T5Config &config);
 /// Inputs "tokens" and "labels" (N, T) int64, scalar loss. Parameters embedding.weight, lstm.I.W, lstm.I.R, lstm.I.B
 /// (ONNX's layout, gates in the order input, output, forget, cell), head.weight, head.bias.
 Result<Graph> lstmLanguageModel(const LstmConfig &config);

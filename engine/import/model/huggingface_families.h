@@ -20,9 +20,16 @@ struct ModelFamily {
     Result<graph::Graph> (*build)(ModelFields &fields, std::int64_t sequence);
 };
 
+/// All of them, sorted by type.
 std::span<const ModelFamily> modelFamilies();
 
 /// Why a model type is not built; empty for one that is not known.
 std::string_view whyNotBuilt(std::string_view type);
+
+namespace huggingface {
+std::span<const ModelFamily> classicFamilies();
+std::span<const ModelFamily> decoderFamilies();
+std::span<const ModelFamily> encoderDecoderFamilies();
+} // namespace huggingface
 
 } // namespace planloom::import

@@ -64,6 +64,8 @@ public:
     /// becomes a warning; an entry of `architectures` other than @p architecture is refused.
     void check(const std::string &architecture);
 
+    /// Null, or left out where transformers has no value either.
+    [[nodiscard]] bool isNull(const char *key) const;
     std::int64_t integer(const char *key, std::int64_t least, std::int64_t most);
     std::optional<std::int64_t> optionalInteger(const char *key, std::int64_t least, std::int64_t most);
     double positive(const char *key);
@@ -83,7 +85,6 @@ public:
     [[nodiscard]] Error failure(std::string_view text) const;
 
 private:
-    [[nodiscard]] bool isNull(const char *key) const;
     [[nodiscard]] nlohmann::json fallbackOf(const char *key) const;
     void checkArchitectures(const std::string &architecture);
     void checkField(const std::string &name, const nlohmann::json &value);

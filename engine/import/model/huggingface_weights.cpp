@@ -84,7 +84,7 @@ std::string withEnding(const std::string &name, std::string_view from, std::stri
 std::vector<std::string> namesOf(const std::string &parameter)
 {
     std::vector<std::string> names{parameter};
-    for (const std::string_view prefix : {"transformer.", "model.", "bert."})
+    for (const std::string_view prefix : {"transformer.", "model.", "bert.", "gpt_neox.", "vit."})
         if (parameter.starts_with(prefix))
             names.push_back(parameter.substr(prefix.size()));
     if (parameter.find("LayerNorm") != std::string::npos)
@@ -94,12 +94,21 @@ std::vector<std::string> namesOf(const std::string &parameter)
     return names;
 }
 
-/// Masks and positions that older files carry, heads of tied models (which are the embedding again), and BERT's second
-/// task.
+/// Masks and positions that older files carry, heads and tables of tied models (which are the embedding again), T5's
+/// bias of cross attention, which has none, and BERT's second task.
 bool isKnownExtra(std::string_view name)
 {
-    constexpr std::array endings{".attn.bias", ".attn.masked_bias", "position_ids", "rotary_emb.inv_freq"};
-    constexpr std::array parts{"lm_head.", "cls.predictions.decoder.", "pooler.", "cls.seq_relationship."};
+    constexpr std::array endings{".attn.bias",
+                                 ".attn.masked_bias",
+                                 ".attention.bias",
+                                 ".attention.masked_bias",
+                                 "position_ids",
+                                 "rotary_emb.inv_freq",
+                                 "encoder.embed_tokens.weight",
+                                 "decoder.embed_tokens.weight",
+                                 "EncDecAttention.relative_attention_bias.weight"};
+    constexpr std::array parts{"lm_head.", "embed_out.", "cls.predictions.decoder.", "pooler.",
+                               "cls.seq_relationship."};
     return std::any_of(endings.begin(), endings.end(), [&](const char *ending) { return name.ends_with(ending); })
         || std::any_of(parts.begin(), parts.end(),
                        [&](const char *part) { return name.find(part) != std::string_view::npos; });

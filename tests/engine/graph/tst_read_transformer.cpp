@@ -213,6 +213,14 @@ private Q_SLOTS:
         row(R"("model_type": "granite", "attention_multiplier": 0.5, "embedding_multiplier": 2.0)",
             "scales the tokens' vectors");
         row(R"("model_type": "granite", "attention_multiplier": 0.25)", "between the projections and");
+        row(R"("model_type": "starcoder2")", "");
+        row(R"("model_type": "opt", "ffn_dim": 24)", "begins at row 2");
+        row(R"("model_type": "opt", "ffn_dim": 24, "word_embed_proj_dim": 8)", "is 8 wide, and its blocks 16");
+        row(R"("model_type": "phi")", "turns a part of each head");
+        row(R"("model_type": "phi", "partial_rotary_factor": 1.0)", "no normalisation follows");
+        row(R"("model_type": "gpt_neox", "rotary_pct": 1.0)", "between the projections and");
+        row(R"("model_type": "falcon")", "no normalisation follows");
+        row(R"("model_type": "gemma2")", "has no attention");
     }
     void changedDecodersAreRefused()
     {

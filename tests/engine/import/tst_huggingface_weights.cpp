@@ -24,6 +24,12 @@ const std::map<std::string, std::string> kConfigs{
      R"({"model_type":"llama","num_hidden_layers":2,"num_attention_heads":2,"num_key_value_heads":1,"hidden_size":8,"intermediate_size":12,"vocab_size":16,"max_position_embeddings":4})"},
     {"bert",
      R"({"model_type":"bert","num_hidden_layers":1,"num_attention_heads":2,"hidden_size":8,"intermediate_size":12,"vocab_size":16,"max_position_embeddings":4})"},
+    {"gpt_neox",
+     R"({"model_type":"gpt_neox","num_hidden_layers":1,"num_attention_heads":2,"hidden_size":8,"rotary_pct":0.5,"intermediate_size":12,"vocab_size":16,"max_position_embeddings":4})"},
+    {"opt",
+     R"({"model_type":"opt","num_hidden_layers":1,"num_attention_heads":2,"hidden_size":8,"ffn_dim":12,"vocab_size":16,"max_position_embeddings":4})"},
+    {"vit",
+     R"({"model_type":"vit","num_hidden_layers":1,"num_attention_heads":2,"hidden_size":8,"intermediate_size":12,"image_size":8,"patch_size":4})"},
 };
 
 struct Stored {
@@ -92,8 +98,12 @@ private slots:
     {
         QTest::addColumn<QString>("family");
         QTest::addColumn<QString>("prefix");
-        for (const auto &[family, prefix] :
-             std::map<QString, QString>{{"gpt2", "transformer."}, {"llama", "model."}, {"bert", "bert."}}) {
+        for (const auto &[family, prefix] : std::map<QString, QString>{{"gpt2", "transformer."},
+                                                                       {"llama", "model."},
+                                                                       {"bert", "bert."},
+                                                                       {"gpt_neox", "gpt_neox."},
+                                                                       {"opt", "model."},
+                                                                       {"vit", "vit."}}) {
             QTest::addRow("%s whole", qPrintable(family)) << family << QString();
             QTest::addRow("%s base", qPrintable(family)) << family << prefix;
         }
@@ -166,6 +176,14 @@ private slots:
                 name.replace(name.find("bias"), 4, "beta");
             return name;
         });
+        auto neox = parametersOf("gpt_neox");
+        neox["gpt_neox.layers.0.attention.bias"] = {{1, 1, 4, 4}, DType::F32};
+        neox["gpt_neox.layers.0.attention.masked_bias"] = {{}, DType::F32};
+        neox["gpt_neox.layers.0.attention.rotary_emb.inv_freq"] = {{1}, DType::F32};
+        writeTensors(m_path + "/model.safetensors", neox);
+        model = load("gpt_neox");
+        QVERIFY2(model.ok() && model->warnings.empty(), model ? "" : model.error().text().c_str());
+
         bert["bert.pooler.dense.weight"] = {{8, 8}, DType::F32};
         bert["cls.seq_relationship.bias"] = {{2}, DType::F32};
         bert["bert.embeddings.position_ids"] = {{1, 4}, DType::I64};

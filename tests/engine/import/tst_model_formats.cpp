@@ -54,7 +54,7 @@ private slots:
                                // three 16x32, two norms
                                << qint64(2 * 320 + 16 + 2 * (256 + 2 * 128 + 256 + 3 * 512 + 32)) << "";
         QTest::newRow("other family") << QByteArray(R"({"model_type":"mamba"})") << qint64(-1)
-                                      << "state spaces are not built; bert, gemma";
+                                      << "state spaces are not built; bert, falcon";
         QTest::newRow("no family") << QByteArray("{}") << qint64(-1) << "no 'model_type'";
         QTest::newRow("missing field") << QByteArray(
             R"({"model_type":"gpt2","n_layer":12,"vocab_size":9,"n_positions":4})")
