@@ -198,10 +198,12 @@ Result<Graph> t5(const T5Config &config)
         return fits.error();
     const std::string model = "model '" + config.sizes.name + "': ";
     constexpr std::int64_t kMost = 1 << 16;
-    for (const std::int64_t size : {config.decoderLayers, config.headSize, config.buckets, config.maxDistance})
+    for (const std::int64_t size :
+         {config.decoderLayers, config.headSize, config.buckets, config.maxDistance, config.sizes.context})
         if (size < 1 || size > kMost)
             return badInput(model
-                            + "layers of the decoder, sizes of heads, buckets and distances must lie between 1 and "
+                            + "layers of the decoder, a head's size, buckets, distances and tokens must lie between 1 "
+                              "and "
                             + std::to_string(kMost));
     if (config.buckets < 4 || config.maxDistance <= config.buckets / 2)
         return badInput(model + "distances need 4 buckets or more, and must reach beyond half of them");

@@ -2,8 +2,8 @@
 #include "engine/base/files.h"
 #include "engine/import/import.h"
 #include "engine/import/model/huggingface_families.h"
+#include "tests/engine/import/huggingface_configs.h"
 
-#include <QTemporaryDir>
 #include <QTest>
 #include <nlohmann/json.hpp>
 
@@ -14,63 +14,12 @@
 #include <set>
 
 using namespace planloom;
+using namespace planloom::test;
 using nlohmann::json;
 
 namespace {
 
 const std::string kFolder = PLANLOOM_SOURCE_DIR "/tests/golden/huggingface/";
-
-/// A small configuration of each family, as the hub's files are written.
-json small(const std::string &family)
-{
-    if (family == "t5")
-        return {{"model_type", family}, {"num_layers", 2},  {"num_heads", 2},
-                {"d_model", 8},         {"d_kv", 4},        {"d_ff", 12},
-                {"vocab_size", 16},     {"n_positions", 8}, {"relative_attention_num_buckets", 8}};
-    if (family == "gpt2")
-        return {{"model_type", family}, {"n_layer", 2},     {"n_head", 2},
-                {"n_embd", 8},          {"vocab_size", 16}, {"n_positions", 8}};
-    json config{{"model_type", family},
-                {"num_hidden_layers", 2},
-                {"num_attention_heads", 2},
-                {"hidden_size", 8},
-                {"intermediate_size", 12},
-                {"vocab_size", 16},
-                {"max_position_embeddings", 8},
-                {"num_key_value_heads", 1},
-                {"head_dim", 4}};
-    if (family == "gemma3_text")
-        config["sliding_window_pattern"] = 2; // a local layer and another one
-    static const std::map<std::string, std::vector<const char *>, std::less<>> without{
-        {"bert", {"num_key_value_heads", "head_dim"}},
-        {"falcon", {"num_key_value_heads", "head_dim", "intermediate_size"}},
-        {"gpt_neox", {"num_key_value_heads", "head_dim"}},
-        {"opt", {"num_key_value_heads", "head_dim", "intermediate_size"}},
-        {"phi", {"head_dim"}},
-        {"stablelm", {"head_dim"}},
-        {"starcoder2", {"head_dim"}},
-        {"vit", {"num_key_value_heads", "head_dim", "vocab_size", "max_position_embeddings"}},
-    };
-    if (const auto found = without.find(family); found != without.end()) {
-        config["hidden_size"] = 16;
-        for (const char *key : found->second)
-            config.erase(key);
-    }
-    if (family == "opt")
-        config["ffn_dim"] = 12;
-    if (family == "gpt_neox")
-        config["rotary_pct"] = 0.5;
-    if (family == "stablelm")
-        config["partial_rotary_factor"] = 0.5;
-    if (family == "vit")
-        config.update({{"image_size", 8}, {"patch_size", 4}});
-    return config;
-}
-
-Result<import::Model> read(const json &config, std::int64_t sequence = 0)
-{
-    return import::readHuggingFaceConfig(config.dump(1), "config.json", {sequence});
-}
 
 /// The operators, their attributes and the parameters: what a field may change.
 std::string signatureOf(const graph::Graph &graph)
@@ -79,7 +28,7 @@ std::string signatureOf(const graph::Graph &graph)
     return text;
 }
 
-/// Fields of windows of attention, which sequences() has, and of Falcon's newer form, which falcon() has.
+/// Fields of windows of attention, which tst_huggingface_sequences has, and of Falcon's newer form, which falcon() has.
 const std::set<std::string> kElsewhere{"layer_types", "num_kv_heads", "num_ln_in_parallel_attn", "sliding_window",
                                        "use_sliding_window"};
 
@@ -137,14 +86,6 @@ json otherValue(const std::string &field, const json &config)
     if (config.contains(field)) // a size
         return 2 * config[field].get<int>();
     return 0.123;
-}
-
-QString texts(const std::vector<std::string> &all)
-{
-    QStringList list;
-    for (const std::string &text : all)
-        list << QString::fromStdString(text);
-    return list.join('\n');
 }
 
 } // namespace
@@ -251,6 +192,12 @@ private slots:
             }
         }
         QVERIFY(seen.size() > 15);
+        json unknown = config;
+        unknown["field_of_tomorrow"] = true;
+        const auto model = read(unknown);
+        QVERIFY2(model.ok(), model ? "" : model.error().text().c_str());
+        QCOMPARE(texts(model->warnings),
+                 QString("fields of config.json that are not known have no effect: \"field_of_tomorrow\""));
     }
 
     /// GELU and its approximation by tanh differ too little to be told apart by a loss.
@@ -362,6 +309,7 @@ private slots:
         row("opt", R"({"layer_norm_elementwise_affine": false})", "\"layer_norm_elementwise_affine\": is false");
         row("t5", R"({"feed_forward_proj": "gated-tanh"})", "\"feed_forward_proj\": is \"tanh\"");
         row("t5", R"({"is_encoder_decoder": false})", "\"is_encoder_decoder\": is false");
+        row("t5", R"({"n_positions": 100000})", "and tokens must lie between 1 and 65536");
         row("t5", R"({"relative_attention_max_distance": 4})", "must reach beyond half of them");
         row("phi", R"({"qk_layernorm": true})", "\"qk_layernorm\": is true");
         row("stablelm", R"({"qk_layernorm": true})", "\"qk_layernorm\": is true");
@@ -456,14 +404,6 @@ private slots:
         QCOMPARE(model->graph->tensor(packed).shape[0].size, std::int64_t{rows});
     }
 
-    void imagesHaveNoSequence()
-    {
-        const auto model = read(small("vit"), 5);
-        QVERIFY(!model.ok());
-        QVERIFY2(model.error().message.find("leave --sequence out") != std::string::npos,
-                 model.error().message.c_str());
-    }
-
     void dropoutIsSaid()
     {
         json config = small("gpt2");
@@ -487,140 +427,6 @@ private slots:
         QVERIFY2(model.ok(), model ? "" : model.error().text().c_str());
         QCOMPARE(texts(model->warnings),
                  QString("fields of config.json that are not known have no effect: \"attention_bias_of_tomorrow\""));
-    }
-
-    void sequences_data()
-    {
-        QTest::addColumn<QString>("family");
-        QTest::addColumn<QString>("change");
-        QTest::addColumn<int>("asked");
-        QTest::addColumn<int>("expected"); // -1: refused
-        QTest::addColumn<QString>("says");
-        const QString long32 = R"({"max_position_embeddings": 32768})";
-        QTest::newRow("all") << "llama"
-                             << "{}" << 0 << 8 << "";
-        QTest::newRow("fewer") << "llama"
-                               << "{}" << 5 << 5 << "";
-        QTest::newRow("more") << "llama"
-                              << "{}" << 9 << -1 << "\"max_position_embeddings\": is 8";
-        QTest::newRow("cut") << "llama" << long32 << 0 << 4096
-                             << "samples have 4096 of the 32768 tokens that the model was made for; --sequence N";
-        QTest::newRow("long") << "llama" << long32 << 32768 << 32768 << "";
-        QTest::newRow("window by default") << "mistral"
-                                           << R"({"sliding_window": 6})" << 0 << 6 << "6 of the 8 tokens";
-        QTest::newRow("within the window") << "mistral"
-                                           << R"({"sliding_window": 6})" << 6 << 6 << "";
-        QTest::newRow("beyond the window") << "mistral"
-                                           << R"({"sliding_window": 6})" << 7 << -1 << "\"sliding_window\": is 6";
-        QTest::newRow("no window") << "mistral"
-                                   << R"({"sliding_window": null})" << 8 << 8 << "";
-        QTest::newRow("window left out") << "mistral" << long32 << 4097 << -1 << "\"sliding_window\": is 4096";
-        QTest::newRow("window that is not used") << "qwen2"
-                                                 << R"({"sliding_window": 6})" << 8 << 8 << "";
-        QTest::newRow("window that is used")
-            << "qwen2"
-            << R"({"sliding_window": 6, "use_sliding_window": true})" << 8 << -1 << "\"sliding_window\": is 6";
-        QTest::newRow("window of some layers")
-            << "qwen3"
-            << R"({"sliding_window": 6, "layer_types": ["full_attention", "sliding_attention"]})" << 7 << -1
-            << "\"sliding_window\": is 6";
-        QTest::newRow("window of Gemma's local layers")
-            << "gemma3_text"
-            << R"({"sliding_window": 6})" << 7 << -1 << "\"sliding_window\": is 6";
-        QTest::newRow("no local layers") << "gemma3_text"
-                                         << R"({"sliding_window": 6, "sliding_window_pattern": 1})" << 7 << 7 << "";
-        QTest::newRow("positions stay") << "gpt2"
-                                        << "{}" << 5 << 5 << "";
-        QTest::newRow("positions end") << "gpt2"
-                                       << "{}" << 9 << -1 << "\"n_positions\": is 8";
-        QTest::newRow("bert") << "bert"
-                              << "{}" << 3 << 3 << "";
-        QTest::newRow("OPT's positions stay") << "opt"
-                                              << "{}" << 5 << 5 << "";
-        QTest::newRow("OPT's positions end") << "opt"
-                                             << "{}" << 9 << -1 << "\"max_position_embeddings\": is 8";
-        QTest::newRow("window of every other layer")
-            << "gemma2"
-            << R"({"sliding_window": 6})" << 7 << -1 << "\"sliding_window\": is 6";
-        QTest::newRow("window of no layer")
-            << "gemma2"
-            << R"({"sliding_window": 6, "layer_types": ["full_attention", "full_attention"]})" << 7 << 7 << "";
-        QTest::newRow("StarCoder's window") << "starcoder2"
-                                            << R"({"sliding_window": 6})" << 7 << -1 << "\"sliding_window\": is 6";
-    }
-    void sequences()
-    {
-        QFETCH(QString, family);
-        QFETCH(QString, change);
-        QFETCH(int, asked);
-        QFETCH(int, expected);
-        QFETCH(QString, says);
-        json config = small(family.toStdString());
-        config.update(json::parse(change.toStdString()));
-        const auto model = read(config, asked);
-        QCOMPARE(model.ok(), expected >= 0);
-        const QString said = model ? texts(model->warnings) : QString::fromStdString(model.error().message);
-        QVERIFY2(says.isEmpty() ? said.isEmpty() : said.contains(says), qPrintable(said));
-        if (!model)
-            return;
-        const graph::Graph &graph = *model->graph;
-        QCOMPARE(graph.tensor(graph.find("tokens")).shape[1].size, std::int64_t{expected});
-        QCOMPARE(graph.parameterCount(), read(config)->graph->parameterCount()); // tables keep their rows
-    }
-
-    void sequencesOfOtherSources_data()
-    {
-        QTest::addColumn<int>("asked");
-        QTest::addColumn<QString>("says"); // empty: accepted
-        QTest::newRow("zoo:gpt2") << 256 << "";
-        QTest::newRow("zoo:llama-2-7b") << 128 << "";
-        QTest::newRow("zoo:lstm-lm") << 70 << "";
-        QTest::newRow("zoo:bert-large") << 513 << "has 512 tokens of context";
-        QTest::newRow("zoo:resnet-50") << 8 << "no samples of tokens";
-        QTest::newRow("zoo:bert-48") << 8 << "table of layer times";
-    }
-    void sequencesOfOtherSources()
-    {
-        QFETCH(int, asked);
-        QFETCH(QString, says);
-        const auto model = import::loadModel(QTest::currentDataTag(), {asked});
-        QCOMPARE(model.ok(), says.isEmpty());
-        if (!model) {
-            QVERIFY2(QString::fromStdString(model.error().text()).contains(says), model.error().text().c_str());
-            return;
-        }
-        QCOMPARE(model->graph->tensor(model->graph->find("tokens")).shape[1].size, std::int64_t{asked});
-        QCOMPARE(model->graph->parameterCount(), import::loadModel(QTest::currentDataTag())->graph->parameterCount());
-    }
-
-    void aGraphFixesTheSequence()
-    {
-        QTemporaryDir folder;
-        const std::string file = folder.filePath("graph.json").toStdString();
-        std::ofstream(file) << graph::toJson(*read(small("llama"))->graph);
-        QVERIFY(import::loadModel(file, {8}).ok());
-        const auto other = import::loadModel(file, {4});
-        QVERIFY(!other.ok());
-        QVERIFY(other.error().text().find("fixes samples of 8 tokens") != std::string::npos);
-    }
-
-    /// A plan that was made with --sequence finds its model again.
-    void plansKeepTheirSequence()
-    {
-        QTemporaryDir folder;
-        const std::string file = folder.filePath("config.json").toStdString();
-        std::ofstream(file) << small("llama").dump();
-        const auto model = import::loadModel(file, {4});
-        QVERIFY(model.ok());
-        auto lacking = json::parse(graph::toJson(*model->graph));
-        for (auto &tensor : lacking["tensors"])
-            if (tensor["role"] == "parameter")
-                tensor.erase("init");
-        const auto left = graph::graphFromJson(lacking.dump());
-        QVERIFY2(left.ok(), left ? "" : left.error().text().c_str());
-        const auto whole = import::withFirstValues(std::make_shared<const graph::Graph>(*left), file);
-        QVERIFY2(whole.ok(), whole ? "" : whole.error().text().c_str());
-        QCOMPARE(graph::toJson(**whole), graph::toJson(*model->graph));
     }
 
     /// Every configuration of tests/golden/huggingface/published.json has as many parameters as it says, to the unit;
