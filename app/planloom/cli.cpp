@@ -373,7 +373,7 @@ std::string formatList()
 {
     std::string list = "Formats:";
     for (const auto &format : exporting::formats())
-        list += fmt::format("\n  {:<14} {}", format.name, format.about);
+        list += fmt::format("\n  {:<17} {}", format.name, format.about);
     return list;
 }
 

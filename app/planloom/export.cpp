@@ -126,13 +126,24 @@ Status writeWeights(const ExportOptions &options, Output &output)
                                      options.dtype == "bf16" ? graph::DType::BF16 : graph::DType::F32);
 }
 
+Result<exporting::Configuration> scheduleOf(const plan::Document &document, exporting::PytorchForm form)
+{
+    const auto program = compile::compilePlan(document.plan, document.subject, {false});
+    return program ? exporting::pytorchScheduleCsv(*program, form) : Result<exporting::Configuration>(program.error());
+}
+
 /// Configurations of other programs by format.
 using Configure = Result<exporting::Configuration> (*)(const plan::Document &);
 Configure configureOf(const std::string &format)
 {
-    static const std::map<std::string, Configure> table = {{"megatron", exporting::megatronArguments},
-                                                           {"deepspeed", exporting::deepSpeedConfig},
-                                                           {"torchtitan", exporting::torchtitanConfig}};
+    using exporting::PytorchForm;
+    static const std::map<std::string, Configure> table = {
+        {"megatron", exporting::megatronArguments},
+        {"deepspeed", exporting::deepSpeedConfig},
+        {"torchtitan", exporting::torchtitanConfig},
+        {"pytorch-csv", [](const plan::Document &document) { return scheduleOf(document, PytorchForm::ComputeOnly); }},
+        {"pytorch-csv-comms",
+         [](const plan::Document &document) { return scheduleOf(document, PytorchForm::ComputeComms); }}};
     const auto found = table.find(format);
     return found == table.end() ? nullptr : found->second;
 }
@@ -158,7 +169,7 @@ Status writeFormat(const ExportOptions &options, const plan::Document &document,
                    std::vector<std::string> &notes)
 {
     const std::string &format = options.format;
-    if (document.plan.admm && (configureOf(format) || format == "pytorch-csv"))
+    if (document.plan.admm && configureOf(format))
         return unsupported(
                    fmt::format("a plan that trains by ADMM cannot be exported to {}, which trains by gradients; "
                                "export its weights (safetensors)",
@@ -195,14 +206,8 @@ Status writeFormat(const ExportOptions &options, const plan::Document &document,
         return format == "trace" ? trace::writeTrace(*trace, options.out)
                                  : exporting::writeChromeTrace(*trace, options.out);
     }
-    if (format != "pytorch-csv")
-        return failed(
-            fmt::format("format {} has no writer", format)); // a row of exporting::formats() without a branch here
-    const auto program = compile::compilePlan(document.plan, document.subject, {false});
-    if (!program)
-        return program.error().in(options.what);
-    const auto csv = exporting::pytorchScheduleCsv(*program);
-    return csv ? writeFileAtomically(options.out, *csv) : Status(csv.error());
+    return failed(
+        fmt::format("format {} has no writer", format)); // a row of exporting::formats() without a branch here
 }
 
 Status checkFormat(const std::string &wanted)

@@ -6,6 +6,7 @@
 #include "engine/program/program.h"
 #include "engine/trace/trace.h"
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -24,12 +25,6 @@ std::string chromeTrace(const trace::Trace &trace);
 /// The same into a file that appears when it is whole.
 Status writeChromeTrace(const trace::Trace &trace, const std::string &path);
 
-/// The schedule as torch.distributed.pipelining reads it (`_load_csv(..., format="compute_comms")`): a line per
-/// pipeline rank, cells such as 0F3, 1B0, 1SEND_F3; 1I0 and 1W0 where backward passes are cut. Replicas of a stage
-/// share its line. Written for PyTorch 2.5 and later. Recompute is PyTorch's own business and left out. Error:
-/// Unsupported for plans with replicated stages of unequal count, which that format cannot express.
-Result<std::string> pytorchScheduleCsv(const program::Program &program);
-
 /// The model as Graphviz DOT, scopes as clusters; coloured by stage if @p plan is given. Edges that would cross more
 /// than eight ranks are drawn as stubs that name their producer: dot's time grows with the sum of the spans.
 std::string graphvizDot(const graph::Graph &graph, const plan::Plan *plan, const graph::LayerView *layers);
@@ -39,6 +34,18 @@ struct Configuration {
     std::string text;               ///< the file
     std::vector<std::string> notes; ///< facts outside of the file: how to start it, differences
 };
+
+/// The two forms of a schedule that torch.distributed.pipelining loads.
+enum class PytorchForm : std::uint8_t {
+    ComputeOnly, ///< passes; the loader adds communication as its release needs it. PyTorch 2.6 and later
+    ComputeComms ///< with sends, receives, UNSHARD, RESHARD and REDUCE_GRAD. PyTorch 2.10 and later
+};
+/// The schedule as `_PipelineScheduleRuntime._load_csv` reads it: a line per pipeline rank, cells such as 0F3 and 1B0;
+/// 1I0 and 1W0 where backward passes are cut; with communication 1SEND_F3, 0UNSHARD, 0REDUCE_GRAD. Replicas of a stage
+/// share its line. The notes say form, releases and call. PyTorch 2.5 has other letters (B for the gradients of inputs,
+/// BW for a whole backward) and cannot load it. Recompute is PyTorch's own business and left out. Error: Unsupported
+/// for plans with replicated stages of unequal count, which that format cannot express.
+Result<Configuration> pytorchScheduleCsv(const program::Program &program, PytorchForm form);
 
 /// Arguments of Megatron-LM (Megatron-Core 0.12), one a line, for `torchrun ... pretrain_gpt.py $(cat FILE)`;
 /// resources/docs/formats/exports.md has the mapping. Error (Unsupported) with a remedy: the model is no

@@ -12,7 +12,9 @@ std::vector<Format> formats()
         {"chrome-trace",
          "Chrome trace-event JSON: a plan's simulated iteration, or the steps that a run recorded; opens in Perfetto"},
         {"trace", "the same as Planloom's columnar trace file"},
-        {"pytorch-csv", "schedule for torch.distributed.pipelining"},
+        {"pytorch-csv",
+         "order of passes for torch.distributed.pipelining, form compute_only; torchtitan loads it, too (PyTorch 2.6)"},
+        {"pytorch-csv-comms", "the same with its communication, form compute_comms (PyTorch 2.10)"},
         {"megatron",
          "arguments of Megatron-LM that train the plan: model sizes, parallelism, batches, optimizer (Megatron-Core "
          "0.12)"},

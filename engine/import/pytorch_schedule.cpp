@@ -39,13 +39,21 @@ bool readNumber(std::string_view &text, Number &number)
     return true;
 }
 
-/// Actions that a plan derives by itself.
+/// Actions that a plan derives by itself: with a micro-batch, or of a whole stage.
 bool isCommunication(std::string_view action)
 {
-    constexpr std::array<std::string_view, 7> kKnown{"SEND_F",  "RECV_F",  "SEND_B",     "RECV_B",
-                                                     "UNSHARD", "RESHARD", "REDUCE_GRAD"};
-    return std::any_of(kKnown.begin(), kKnown.end(),
-                       [action](std::string_view known) { return action.starts_with(known); });
+    constexpr std::array<std::string_view, 4> kOfMicroBatch{"SEND_F", "RECV_F", "SEND_B", "RECV_B"};
+    constexpr std::array<std::string_view, 3> kOfStage{"UNSHARD", "RESHARD", "REDUCE_GRAD"};
+    if (std::find(kOfStage.begin(), kOfStage.end(), action) != kOfStage.end())
+        return true;
+    return std::any_of(kOfMicroBatch.begin(), kOfMicroBatch.end(), [action](std::string_view known) {
+        std::string_view rest = action;
+        std::int64_t microBatch = 0;
+        if (!rest.starts_with(known))
+            return false;
+        rest.remove_prefix(known.size());
+        return readNumber(rest, microBatch) && rest.empty();
+    });
 }
 
 class Reader {
@@ -99,14 +107,48 @@ private:
             begin = comma + 1;
             if (text.empty())
                 continue;
-            const auto cell = readCell(text);
+            if (const Status read = readCells(text, cells); !read)
+                return read;
+        }
+        if (const Status letters = checkLetters(cells); !letters)
+            return letters;
+        if (!cells.empty())
+            lines.push_back(std::move(cells));
+        return {};
+    }
+
+    /// One action, or those between the brackets of "(0F1;1B0)OVERLAP_F_B".
+    Status readCells(std::string_view text, std::vector<Cell> &cells) const
+    {
+        constexpr std::string_view kOverlap = ")OVERLAP_F_B";
+        const bool together = text.starts_with('(') && text.ends_with(kOverlap);
+        std::string_view rest = together ? text.substr(1, text.size() - 1 - kOverlap.size()) : text;
+        while (true) {
+            const std::size_t end = together ? std::min(rest.find(';'), rest.size()) : rest.size();
+            const auto cell = readCell(trimmed(rest.substr(0, end)));
             if (!cell)
                 return cell.error();
             if (*cell)
                 cells.push_back(**cell);
+            if (end == rest.size())
+                return {};
+            rest.remove_prefix(end + 1);
         }
-        if (!cells.empty())
-            lines.push_back(std::move(cells));
+    }
+
+    /// In PyTorch 2.5, B stands for the gradients of inputs and BW for a whole backward.
+    [[nodiscard]] Status checkLetters(const std::vector<Cell> &cells) const
+    {
+        std::set<std::pair<std::size_t, std::int64_t>> whole;
+        for (const Cell &cell : cells) {
+            const std::pair key(cell.stage, cell.microBatch);
+            if (cell.pass == 'B')
+                whole.insert(key);
+            if (cell.pass == 'W' && whole.contains(key))
+                return wrong(fmt::format("{}W{} follows {}B{}, which is the whole backward since PyTorch 2.6; if the "
+                                         "file is of 2.5, write I for its B and B for its BW",
+                                         cell.stage, cell.microBatch, cell.stage, cell.microBatch));
+        }
         return {};
     }
 

@@ -61,6 +61,9 @@ void TestExportDialog::everyFormatIsShownOrRefused_data()
     QTest::newRow("pytorch-csv") << "pytorch-csv"
                                  << "0F0"
                                  << "";
+    QTest::newRow("pytorch-csv-comms") << "pytorch-csv-comms"
+                                       << "0SEND_F0"
+                                       << "";
     QTest::newRow("chrome-trace") << "chrome-trace"
                                   << "s0.F.m0"
                                   << "";
@@ -144,7 +147,7 @@ void TestExportDialog::theMouseChooses()
     dialog.show();
     QVERIFY(QTest::qWaitForWindowExposed(&dialog));
     auto *list = dialog.findChild<QListWidget *>();
-    QVERIFY(list && list->count() >= 9);
+    QVERIFY(list && list->count() >= 10);
     for (int row = list->count() - 1; row >= 0; --row) {
         QTest::mouseClick(list->viewport(), Qt::LeftButton, {}, list->visualItemRect(list->item(row)).center());
         QCOMPARE(dialog.format(), list->item(row)->data(Qt::UserRole).toString());

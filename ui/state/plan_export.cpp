@@ -20,10 +20,11 @@ Text text(Result<std::string> made)
     return exporting::Configuration{*std::move(made), {}};
 }
 
+template <exporting::PytorchForm form>
 Text schedule(const plan::Document &document, const simulate::Simulation *)
 {
     const auto program = compile::compilePlan(document.plan, document.subject, {.bodies = false});
-    return program ? text(exporting::pytorchScheduleCsv(*program)) : Text(program.error());
+    return program ? exporting::pytorchScheduleCsv(*program, form) : Text(program.error());
 }
 
 Text timeline(const plan::Document &, const simulate::Simulation *simulation)
@@ -58,7 +59,9 @@ const std::map<std::string, Maker> &makers()
           [](const plan::Document &document, const simulate::Simulation *) {
               return exporting::torchtitanConfig(document);
           }}},
-        {"pytorch-csv", {"csv", "PyTorch pipelining", true, schedule}},
+        {"pytorch-csv", {"csv", "PyTorch pipelining", true, schedule<exporting::PytorchForm::ComputeOnly>}},
+        {"pytorch-csv-comms",
+         {"csv", "PyTorch with communication", true, schedule<exporting::PytorchForm::ComputeComms>}},
         {"chrome-trace", {"trace.json", "Chrome trace", false, timeline}},
         {"plan",
          {"plan.json", "Plan file", false,

@@ -153,38 +153,69 @@ private Q_SLOTS:
     {
         QTest::addColumn<QStringList>("orders");
         QTest::addColumn<QList<int>>("replicas");
-        QTest::addColumn<QString>("csv");
+        QTest::addColumn<QString>("passes");
+        QTest::addColumn<QString>("all");
         // By hand: two stages, two micro-batches, 1f1b.
         QTest::newRow("1f1b") << QStringList{"F0F1B0B1", "F0B0F1B1"} << QList<int>{1, 1}
-                              << "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
-                                 "1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1\n";
-        QTest::newRow("one stage") << QStringList{"F0B0F1B1"} << QList<int>{2} << "0F0,0B0,0F1,0B1\n";
-        QTest::newRow("recompute is left out") << QStringList{"F0R0B0"} << QList<int>{1} << "0F0,0B0\n";
-        QTest::newRow("replicas share a line") << QStringList{"F0B0", "F0B0"} << QList<int>{2, 2}
-                                               << "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n";
+                              << "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n"
+                              << "0UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD,0RESHARD\n"
+                                 "1UNSHARD,1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1,1REDUCE_GRAD,1RESHARD\n";
+        QTest::newRow("one stage") << QStringList{"F0B0F1B1"} << QList<int>{2} << "0F0,0B0,0F1,0B1\n"
+                                   << "0UNSHARD,0F0,0B0,0F1,0B1,0REDUCE_GRAD,0RESHARD\n";
+        QTest::newRow("recompute is left out") << QStringList{"F0R0B0"} << QList<int>{1} << "0F0,0B0\n"
+                                               << "0UNSHARD,0F0,0B0,0REDUCE_GRAD,0RESHARD\n";
+        QTest::newRow("replicas share a line")
+            << QStringList{"F0B0", "F0B0"} << QList<int>{2, 2} << "0F0,0B0\n1F0,1B0\n"
+            << "0UNSHARD,0F0,0SEND_F0,0RECV_B0,0B0,0REDUCE_GRAD,0RESHARD\n"
+               "1UNSHARD,1RECV_F0,1F0,1B0,1SEND_B0,1REDUCE_GRAD,1RESHARD\n";
     }
 
     void pytorchSchedule()
     {
         QFETCH(QStringList, orders);
         QFETCH(QList<int>, replicas);
-        QFETCH(QString, csv);
+        QFETCH(QString, passes);
+        QFETCH(QString, all);
         std::vector<std::string> texts;
         for (const QString &order : orders)
             texts.push_back(order.toStdString());
-        const auto made = exporting::pytorchScheduleCsv(programOf(texts, {replicas.begin(), replicas.end()}));
-        QVERIFY2(made.ok(), made ? "" : made.error().text().c_str());
-        QCOMPARE(QString::fromStdString(*made), csv);
+        const program::Program program = programOf(texts, {replicas.begin(), replicas.end()});
+        for (const auto form : {exporting::PytorchForm::ComputeOnly, exporting::PytorchForm::ComputeComms}) {
+            const auto made = exporting::pytorchScheduleCsv(program, form);
+            QVERIFY2(made.ok(), made ? "" : made.error().text().c_str());
+            QCOMPARE(QString::fromStdString(made->text), form == exporting::PytorchForm::ComputeOnly ? passes : all);
+        }
+    }
+
+    /// The file has no place for its form: the notes say it, with the call that loads it and the releases that can.
+    void pytorchScheduleSaysItsForm()
+    {
+        const program::Program program = programOf({"F0F1B0B1", "F0B0F1B1"}, {1, 1});
+        const auto passes = exporting::pytorchScheduleCsv(program, exporting::PytorchForm::ComputeOnly);
+        QVERIFY(passes.ok());
+        QCOMPARE(passes->notes.front(),
+                 std::string(
+                     "form compute_only of torch.distributed.pipelining, for PyTorch 2.6 and later: "
+                     "_PipelineScheduleRuntime(stages, n_microbatches=2, loss_fn=...)._load_csv('FILE') on each "
+                     "of 2 ranks of the pipeline, a line each"));
+        const auto all = exporting::pytorchScheduleCsv(program, exporting::PytorchForm::ComputeComms);
+        QVERIFY(all.ok());
+        const QString note = QString::fromStdString(all->notes.front());
+        QVERIFY2(note.contains("form compute_comms") && note.contains("PyTorch 2.10 and later")
+                     && note.contains("_load_csv('FILE', format='compute_comms')"),
+                 qPrintable(note));
+        QVERIFY2(all->notes[1].find("REDUCE_GRAD") != std::string::npos, all->notes[1].c_str());
     }
 
     void pytorchScheduleRefuses()
     {
-        const auto unequal = exporting::pytorchScheduleCsv(programOf({"F0B0", "F0B0"}, {2, 1}));
+        constexpr auto kPasses = exporting::PytorchForm::ComputeOnly;
+        const auto unequal = exporting::pytorchScheduleCsv(programOf({"F0B0", "F0B0"}, {2, 1}), kPasses);
         QCOMPARE(unequal.error().code, ErrorCode::Unsupported);
-        const auto stuck = exporting::pytorchScheduleCsv(programOf({"B0F0", "F0B0"}, {1, 1}));
+        const auto stuck = exporting::pytorchScheduleCsv(programOf({"B0F0", "F0B0"}, {1, 1}), kPasses);
         QCOMPARE(stuck.error().code, ErrorCode::BadInput);
         QVERIFY(stuck.error().message.find("0B0") != std::string::npos);
-        QCOMPARE(exporting::pytorchScheduleCsv(program::Program{}).error().code, ErrorCode::BadInput);
+        QCOMPARE(exporting::pytorchScheduleCsv(program::Program{}, kPasses).error().code, ErrorCode::BadInput);
     }
 
     void dotHasScopesColoursAndStubs()

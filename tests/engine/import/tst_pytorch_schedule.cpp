@@ -4,6 +4,7 @@
 
 #include "engine/export/export.h"
 #include "engine/graph/zoo/zoo.h"
+#include "tests/engine/export/upstream_parser.h"
 #include "tests/pass_steps.h"
 
 #include <QTest>
@@ -66,6 +67,16 @@ std::vector<std::vector<std::string>> ordersOf(const plan::Plan &plan, const pla
     return orders;
 }
 
+constexpr auto kPasses = exporting::PytorchForm::ComputeOnly;
+constexpr auto kAll = exporting::PytorchForm::ComputeComms;
+
+/// What PyTorch's loader says to a schedule of planOf()'s four micro-batches.
+testing::UpstreamAnswer asked(const std::string &csv, exporting::PytorchForm form, qsizetype stages)
+{
+    return testing::askUpstream("pytorch_schedule.py", csv,
+                                {form == kAll ? "compute_comms" : "compute_only", QString::number(stages), "4"});
+}
+
 } // namespace
 
 /// Schedules of torch.distributed.pipelining, written and read back.
@@ -92,6 +103,9 @@ private slots:
         row("interleaved, 2 replicas", plan::ScheduleKind::Interleaved1F1B, {0, 1, 0, 1}, 2);
         row("there and back", plan::ScheduleKind::GPipe, {0, 1, 1, 0});
         row("zero bubble", plan::ScheduleKind::ZeroBubbleH1, {0, 1, 2});
+        row("one stage", plan::ScheduleKind::OneF1B, {0}, 4);
+        row("four stages on each of two", plan::ScheduleKind::GPipe,
+            {0, 1, 0, 1, 0, 1, 0, 1}); // more than are gathered
     }
     void roundTrip()
     {
@@ -102,15 +116,84 @@ private slots:
             planOf(m_subject, static_cast<plan::ScheduleKind>(kind), {places.begin(), places.end()}, replicas);
         const auto program = compile::compilePlan(plan, m_subject, {.bodies = false});
         QVERIFY2(program.ok(), program ? "" : program.error().message.c_str());
-        const auto csv = exporting::pytorchScheduleCsv(*program);
-        QVERIFY2(csv.ok(), csv ? "" : csv.error().message.c_str());
         const auto orders = ordersOf(plan, m_subject);
-        const auto schedule = import::readPytorchSchedule(*csv, "made.csv", plan, *m_subject.cluster);
-        QVERIFY2(schedule.ok(), schedule ? "" : schedule.error().message.c_str());
-        plan.schedule = *schedule;
-        const Status valid = plan::validate(plan, m_subject);
-        QVERIFY2(valid.ok(), valid ? "" : valid.error().message.c_str());
-        QCOMPARE(ordersOf(plan, m_subject), orders);
+        for (const auto form : {kPasses, kAll}) {
+            const auto csv = exporting::pytorchScheduleCsv(*program, form);
+            QVERIFY2(csv.ok(), csv ? "" : csv.error().message.c_str());
+            const testing::UpstreamAnswer answer = asked(csv->text, form, places.size());
+            QVERIFY2(answer.reads, qPrintable(answer.text + '\n' + QString::fromStdString(csv->text)));
+            const auto schedule = import::readPytorchSchedule(csv->text, "made.csv", plan, *m_subject.cluster);
+            QVERIFY2(schedule.ok(), schedule ? "" : schedule.error().message.c_str());
+            plan::Plan again = plan;
+            again.schedule = *schedule;
+            const Status valid = plan::validate(again, m_subject);
+            QVERIFY2(valid.ok(), valid ? "" : valid.error().message.c_str());
+            QCOMPARE(ordersOf(again, m_subject), orders);
+        }
+    }
+
+    /// Each with one mistake, which PyTorch refuses or cannot run: what the round trip asks for can fail.
+    void upstreamRefuses_data()
+    {
+        QTest::addColumn<bool>("all");
+        QTest::addColumn<QString>("before");
+        QTest::addColumn<QString>("after");
+        QTest::addColumn<QString>("why");
+        QTest::newRow("communication in compute_only") << false << "0F0,"
+                                                       << "0F0,0SEND_F0,"
+                                                       << "compute_only has";
+        QTest::newRow("a pass too few") << false << "0B3"
+                                        << ""
+                                        << "stage 0 has passes";
+        QTest::newRow("backward first") << false << "1F0,1B0"
+                                        << "1B0,1F0"
+                                        << "before what it needs";
+        QTest::newRow("empty cell") << true << "0F0,"
+                                    << "0F0,,"
+                                    << "compute_comms has empty cells";
+        QTest::newRow("no reduction") << true << "1REDUCE_GRAD,"
+                                      << ""
+                                      << "gradients of stage 1 are never reduced";
+        QTest::newRow("reduction too early") << true << "1F0,"
+                                             << "1F0,1REDUCE_GRAD,"
+                                             << "of 0 micro-batches";
+        QTest::newRow("not gathered") << true << "0UNSHARD,"
+                                      << ""
+                                      << "computes without its parameters";
+        QTest::newRow("not sent") << true << "0SEND_F0,"
+                                  << ""
+                                  << "rank 1 receives 1RECV_F0 where";
+        QTest::newRow("not received") << true << "1RECV_F0,"
+                                      << ""
+                                      << "before its input is there";
+        QTest::newRow("letters of 2.5") << true << "0B0"
+                                        << "0BW0"
+                                        << "is no action";
+    }
+    void upstreamRefuses()
+    {
+        QFETCH(bool, all);
+        QFETCH(QString, before);
+        QFETCH(QString, after);
+        QFETCH(QString, why);
+        const plan::Plan plan = planOf(m_subject, plan::ScheduleKind::OneF1B, {0, 1});
+        const auto program = compile::compilePlan(plan, m_subject, {.bodies = false});
+        QVERIFY(program.ok());
+        const auto form = all ? kAll : kPasses;
+        QString csv = QString::fromStdString(exporting::pytorchScheduleCsv(*program, form)->text);
+        QVERIFY2(csv.contains(before), qPrintable(csv));
+        csv.replace(csv.indexOf(before), before.size(), after);
+        const testing::UpstreamAnswer answer = asked(csv.toStdString(), form, 2);
+        QVERIFY2(!answer.reads && answer.text.contains(why), qPrintable(answer.text));
+    }
+
+    void ranksOfOtherStagesAreSaid()
+    {
+        const plan::Plan plan = planOf(m_subject, plan::ScheduleKind::GPipe, {0, 1, 1, 0});
+        const auto program = compile::compilePlan(plan, m_subject, {.bodies = false});
+        QVERIFY(program.ok());
+        QCOMPARE(exporting::pytorchScheduleCsv(*program, kPasses)->notes.back(),
+                 std::string("stages lie on ranks 0 1 1 0 of the pipeline: make each PipelineStage on its own"));
     }
 
     void notation()
@@ -119,13 +202,13 @@ private slots:
         plan.microBatches = 2;
         const auto program = compile::compilePlan(plan, m_subject, {.bodies = false});
         QVERIFY(program.ok());
-        const auto csv = exporting::pytorchScheduleCsv(*program);
+        const auto csv = exporting::pytorchScheduleCsv(*program, kAll);
         QVERIFY(csv.ok());
-        const QStringList lines = QString::fromStdString(*csv).split('\n', Qt::SkipEmptyParts);
+        const QStringList lines = QString::fromStdString(csv->text).split('\n', Qt::SkipEmptyParts);
         QStringList computing[2];
         for (int line = 0; line < 2; ++line)
             for (const QString &cell : lines[line].split(','))
-                if (!cell.contains('_'))
+                if (!cell.contains('_') && !cell.contains("SHARD"))
                     computing[line] << cell;
         QCOMPARE(computing[0].join(' '), QString("0F0 0F1 0I0 0W0 0I1 0W1"));
         QCOMPARE(computing[1].join(' '), QString("1F0 1I0 1F1 1I1 1W0 1W1"));
@@ -147,6 +230,18 @@ private slots:
         QVERIFY(compile::compilePlan(plan, m_subject).ok());
     }
 
+    /// A forward and a backward that PyTorch overlaps are read one after the other.
+    void readsOverlappedPasses()
+    {
+        plan::Plan plan = planOf(m_subject, plan::ScheduleKind::OneF1B, {0, 1});
+        plan.microBatches = 2;
+        const auto schedule = import::readPytorchSchedule("0F0,0F1,0B0,0B1\n1F0,(1F1;1B0)OVERLAP_F_B,1B1\n", "made.csv",
+                                                          plan, *m_subject.cluster);
+        QVERIFY2(schedule.ok(), schedule ? "" : schedule.error().message.c_str());
+        const std::vector<std::string> last{"s1.F.m0", "s1.F.m1", "s1.B.m0", "s1.B.m1"};
+        QCOMPARE(schedule->order.at(m_subject.cluster->device(DeviceId(1)).name), test::passSteps(last));
+    }
+
     void whatDoesNotFitIsNamed_data()
     {
         QTest::addColumn<QString>("csv");
@@ -155,6 +250,12 @@ private slots:
                                   << "made.csv:1: \"0X1\" is no action";
         QTest::newRow("no number") << "0F0\nF0\n"
                                    << "made.csv:2: \"F0\" is no action";
+        QTest::newRow("letters of 2.5") << "0F0,0B0,0W0\n1F0\n"
+                                        << "made.csv:1: 0W0 follows 0B0, which is the whole backward since PyTorch 2.6";
+        QTest::newRow("a send of nothing") << "0F0,0SEND_F\n1F0\n"
+                                           << "made.csv:1: \"0SEND_F\" is no action";
+        QTest::newRow("brackets") << "(0F0;)OVERLAP_F_B\n1F0\n"
+                                  << "made.csv:1: \"\" is no action";
         QTest::newRow("stage") << "0F0\n7F0\n"
                                << "made.csv:2: \"7F0\" is of stage 7, but the plan has 2 stages";
         QTest::newRow("micro-batch") << "0F9\n1F0\n"
