@@ -429,6 +429,8 @@ Result<Asked> askedOf(const PlanOptions &options, Output &output)
         output.note(fmt::format("{}: {}", options.from, setup->format));
         for (const std::string &note : setup->notes)
             output.note(fmt::format("{}: {}", options.from, note));
+        for (const std::string &note : request->notes)
+            output.note(fmt::format("{}: {}", options.from, note));
         return Asked{std::move(request->problem), std::move(request->options), std::nullopt};
     }
     auto annotations = annotationsOf(options);

@@ -121,6 +121,8 @@ Result<Configuration> deepSpeedConfig(const plan::Document &document)
         json["scheduler"] = *scheduler;
     json["gradient_clipping"] = plan.optimizer.clipNorm;
     json["zero_optimization"] = {{"stage", uniform->zero}};
+    if (uniform->zero > 0 && plan.optimizer.rule.name() == "sgd")
+        json["zero_allow_untested_optimizer"] = true; // SGD is not on its list for ZeRO (runtime/zero/utils.py)
     Configuration made;
     made.notes.push_back(fmt::format("start {} ranks: {} on each of {} nodes; the model, its data and "
                                      "deepspeed.initialize(config='FILE') are the training program's",
@@ -136,6 +138,11 @@ Result<Configuration> deepSpeedConfig(const plan::Document &document)
     if (!scheduler->is_null())
         made.notes.push_back(
             "DeepSpeed's schedules move after a step: the learning rate of each step is the plan's of the step before");
+    if (!uniform->onFirstDevices()) { // fields that it does not know are passed by
+        json["planloom"] = plan::placementText(uniform->placement);
+        made.notes.emplace_back("field planloom carries the plan's devices for planloom plan --from; DeepSpeed passes "
+                                "it by");
+    }
     made.text = json.dump(2) + "\n";
     return made;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace planloom::exporting {
 namespace {
@@ -143,8 +144,21 @@ void addBert(const Transformer &model, Arguments &out)
     if (model.postNorm) { // Megatron-Core has blocks that normalise in front only (its issue 671); the older classes
                           // have both
         out.flag("use-legacy-models");
+        out.value("ckpt-format", "torch"); // the older classes save in no other (its validate_args)
         out.flag("apply-residual-connection-post-layernorm");
     }
+}
+
+/// The older classes share the blocks out evenly; they ignore what the first and the last stage are given.
+Status checkLegacyBlocks(const Transformer &model, const std::vector<std::int64_t> &blocks)
+{
+    const bool even =
+        std::all_of(blocks.begin(), blocks.end(), [&](std::int64_t count) { return count == blocks.front(); });
+    if (even || !isBert(model) || !model.postNorm)
+        return {};
+    return unsupported(fmt::format("the stages have {} blocks, but the classes of Megatron-LM that build BERT give "
+                                   "every stage the same number; move the cuts between stages",
+                                   fmt::join(blocks, ", ")));
 }
 
 // How it is spread.
@@ -225,6 +239,8 @@ Status addLayout(const plan::Document &document, const Transformer &model, const
     out.value("tensor-model-parallel-size", uniform.tensor);
     if (layout->sequence)
         out.flag("sequence-parallel");
+    if (Status even = checkLegacyBlocks(model, *blocks); !even)
+        return even;
     if (Status cut = addPipeline(uniform, *blocks, out); !cut)
         return cut;
     if (Status again = addRecompute(uniform.recompute, *blocks, out); !again)
@@ -309,6 +325,18 @@ Status addTraining(const plan::Plan &plan, const Uniform &uniform, Arguments &ou
     return {};
 }
 
+/// The number of ranks is said at the start and their devices by the environment, neither in arguments: the
+/// experiment's name, which Megatron-LM reads only beside --wandb-project, takes both back to a plan.
+void addPlacement(const Uniform &uniform, Configuration &made, Arguments &out)
+{
+    if (uniform.onWholeCluster())
+        return;
+    out.value("wandb-exp-name", plan::placementText(uniform.placement));
+    made.notes.emplace_back(
+        "--wandb-exp-name carries the plan's devices for planloom plan --from; replace it by a name "
+        "of your own where you set --wandb-project");
+}
+
 void addNotes(const Transformer &model, const Uniform &uniform, Configuration &made)
 {
     made.notes.insert(made.notes.begin(),
@@ -343,6 +371,7 @@ Result<Configuration> megatronArguments(const plan::Document &document)
         return spread.error();
     if (Status trained = addTraining(document.plan, *uniform, out); !trained)
         return trained.error();
+    addPlacement(*uniform, made, out);
     addNotes(*model, *uniform, made);
     made.text = out.take();
     return made;

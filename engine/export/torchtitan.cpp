@@ -271,6 +271,11 @@ Result<Configuration> torchtitanConfig(const plan::Document &document)
         uniform->tensor * uniform->data * uniform->pipeline, uniform->nodes, uniform->perNode));
     made.notes.insert(made.notes.end(), uniform->launch.begin(), uniform->launch.end());
     Toml out;
+    if (!uniform->onFirstDevices()) {
+        out.table("job");
+        out.text("description", plan::placementText(uniform->placement));
+        made.notes.emplace_back("[job] description carries the plan's devices for planloom plan --from");
+    }
     addModel(*model, out, made);
     addOptimizer(document.plan.optimizer, out);
     addTraining(document.plan, *model, *uniform, out);

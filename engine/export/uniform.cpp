@@ -116,6 +116,9 @@ Status placeRanks(const plan::Document &document, const std::vector<std::vector<
             nodes.back().push_back(id);
         }
     }
+    for (const std::vector<DeviceId> &node : nodes)
+        uniform.placement.devices.insert(uniform.placement.devices.end(), node.begin(), node.end());
+    uniform.placement.clusterDevices = cluster.devices().size();
     uniform.nodes = nodes.size();
     uniform.perNode = nodes.front().size();
     bool ordered = true;
@@ -212,6 +215,19 @@ bool isPadded(const graph::Graph &graph, const Pins &pins)
 }
 
 } // namespace
+
+bool Uniform::onFirstDevices() const
+{
+    for (std::size_t rank = 0; rank < placement.devices.size(); ++rank)
+        if (placement.devices[rank].index() != rank)
+            return false;
+    return true;
+}
+
+bool Uniform::onWholeCluster() const
+{
+    return placement.devices.size() == placement.clusterDevices && onFirstDevices();
+}
 
 Result<Uniform> uniformOf(const plan::Document &document, const std::string &target)
 {

@@ -3,6 +3,7 @@
 
 #include "engine/graph/transformer.h"
 #include "engine/plan/plan.h"
+#include "engine/plan/setup.h"
 
 #include <cstdint>
 #include <string>
@@ -27,6 +28,11 @@ struct Uniform {
     std::size_t nodes = 1;
     std::size_t perNode = 1;         ///< ranks of each node
     std::vector<std::string> launch; ///< how to start the ranks on the plan's devices
+    plan::Placement placement;       ///< the ranks' devices
+    /// True if the ranks lie on the cluster's first devices, in their order.
+    [[nodiscard]] bool onFirstDevices() const;
+    /// True if these are all of its devices.
+    [[nodiscard]] bool onWholeCluster() const;
 };
 
 /// Error (Unsupported), naming @p target, the stage and the remedy: stages of unequal meshes, shares, recomputation

@@ -5,11 +5,31 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace planloom::plan {
+
+/// Which devices of a cluster a plan lies on, rank by rank; for a part of a cluster, or an order of its own.
+struct Placement {
+    std::vector<DeviceId> devices;
+    std::size_t clusterDevices = 0; ///< devices of the cluster that these belong to
+    friend bool operator==(const Placement &, const Placement &) = default;
+};
+
+/// Device numbers with ranges that rise by one: "8-15", "9,8,2-3".
+std::string rangesText(std::span<const DeviceId> devices);
+/// Inverse of rangesText(). Error (BadInput): text of another form, a device twice, a number beyond @p most.
+Result<std::vector<DeviceId>> rangesFromText(std::string_view text, std::size_t most);
+
+/// "planloom.devices:8-15/16": one word that a shell leaves as it is. Other programs' configurations carry it in a
+/// field that those programs only show, such as the name of the experiment.
+std::string placementText(const Placement &placement);
+/// Inverse of placementText(); nothing for text of another form.
+std::optional<Placement> placementFromText(std::string_view text);
 
 /// The training in another program's configuration, before its model and cluster are known; planner `manual` makes a
 /// plan of it.
@@ -47,6 +67,8 @@ struct Setup {
         int line = 0;
     };
     std::vector<Claim> model;
+    /// Of the plan that the file was exported from; nothing: the cluster's first devices, in their order.
+    std::optional<Placement> placement;
     std::vector<std::string> notes; ///< settings left out, or read with a small difference, for display
 };
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
+#include <optional>
 
 namespace planloom::planners::manual {
 namespace {
@@ -94,10 +95,41 @@ Result<std::string> cutsOf(const Setup &setup, const graph::Transformer &model, 
     return text;
 }
 
-/// Replicas: as given, else the rest of the devices.
-Result<std::int64_t> replicasOf(const Setup &setup, const Options &options, const cluster::Cluster &cluster)
+/// The devices of option devices, else those that the file's plan lay on, if they are of this cluster and the options
+/// leave the degrees as they are. Says so in @p notes where the file's are not used.
+std::optional<plan::Placement> placementFor(const Setup &setup, const Options &own, const cluster::Cluster &cluster,
+                                            std::vector<std::string> &notes)
 {
-    const auto devices = cluster.devices().size();
+    const std::size_t all = cluster.devices().size();
+    if (const auto given = own.find("devices"); given != own.end()) {
+        auto devices = plan::rangesFromText(given->second, all - 1);
+        return devices ? std::optional(plan::Placement{*std::move(devices), all})
+                       : std::nullopt; // an error is manual's
+    }
+    if (!setup.placement || own.contains("data") || own.contains("tensor") || own.contains("pipeline"))
+        return std::nullopt;
+    const plan::Placement &placement = *setup.placement;
+    const std::string named = plan::rangesText(placement.devices);
+    const std::size_t others = setup.tensor * setup.pipeline;
+    const std::size_t count = placement.devices.size();
+    if (placement.clusterDevices != all)
+        notes.push_back(fmt::format("the file is of a plan on devices {} of a cluster of {}; on cluster {}, of {}, the "
+                                    "plan takes the first devices",
+                                    named, placement.clusterDevices, cluster.name(), all));
+    else if (setup.data == 0 ? count % others != 0 : count != setup.data * others)
+        notes.push_back(fmt::format("the file names devices {}, which do not go with its replicas, {} tensor-parallel "
+                                    "devices and {} stages; the plan takes the first devices",
+                                    named, setup.tensor, setup.pipeline));
+    else
+        return placement;
+    return std::nullopt;
+}
+
+/// Replicas: as given, else the rest of the devices.
+Result<std::int64_t> replicasOf(const Setup &setup, const Options &options,
+                                const std::optional<plan::Placement> &placement, const cluster::Cluster &cluster)
+{
+    const auto devices = placement ? placement->devices.size() : cluster.devices().size();
     const std::size_t others = setup.tensor * setup.pipeline;
     if (const auto own = options.find("data"); own != options.end() && own->second != "0")
         return std::strtoll(own->second.c_str(), nullptr, 10); // the planner reports the error
@@ -192,14 +224,17 @@ Result<Request> requestFrom(const plan::Setup &setup, plan::Subject subject, con
             return found.error();
         cuts = *found;
     }
-    const auto replicas = replicasOf(setup, own, *subject.cluster);
+    Request request;
+    const auto placement = placementFor(setup, own, *subject.cluster, request.notes);
+    const auto replicas = replicasOf(setup, own, placement, *subject.cluster);
     if (!replicas)
         return replicas.error();
     const auto batches = batchesOf(setup, std::max<std::int64_t>(1, *replicas));
     if (!batches)
         return batches.error();
-    Request request;
     request.options = optionsOf(setup, *replicas, cuts);
+    if (placement)
+        request.options["devices"] = plan::rangesText(placement->devices);
     for (const auto &[key, value] : own)
         request.options[key] = value;
     request.problem.subject = plan::inPrecision(subject, setup.precision);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/manual/manual.h"
 
+#include "engine/plan/setup.h"
 #include "engine/sharding/megatron.h"
 #include "planners/common/balance.h"
 #include "planners/interface/options.h"
@@ -28,6 +29,7 @@ struct Settings {
     sharding::MegatronOptions layout;
     [[nodiscard]] std::size_t stages() const { return pipeline * interleave; }
     std::vector<std::size_t> cuts; ///< first layers of all stages but the first; empty: balanced
+    std::vector<DeviceId> devices; ///< rank by rank; empty: the cluster's first ones
 };
 
 /// 1f1b means the interleaved kind where devices have several stages.
@@ -44,7 +46,23 @@ Status settleSchedule(Settings &settings)
                                 settings.interleave, plan::name(settings.schedule)));
 }
 
-Result<Settings> settingsFrom(const Options &options, const std::vector<OptionInfo> &known)
+constexpr const char *kFirstDevices = "first"; ///< of option devices
+
+Status readDevices(const Options &options, const cluster::Cluster &cluster, Settings &settings)
+{
+    const auto given = options.find("devices");
+    if (given == options.end() || given->second == kFirstDevices)
+        return {};
+    auto devices = plan::rangesFromText(given->second, cluster.devices().size() - 1);
+    if (!devices)
+        return badInput(
+            fmt::format("option devices={}; correct it for cluster {}", devices.error().message, cluster.name()));
+    settings.devices = *std::move(devices);
+    return {};
+}
+
+Result<Settings> settingsFrom(const Options &options, const std::vector<OptionInfo> &known,
+                              const cluster::Cluster &cluster)
 {
     OptionReader reader(options, known);
     Settings settings;
@@ -65,6 +83,8 @@ Result<Settings> settingsFrom(const Options &options, const std::vector<OptionIn
         settings.cuts.push_back(static_cast<std::size_t>(cut));
     if (!reader.status())
         return reader.status().error();
+    if (Status read = readDevices(options, cluster, settings); !read)
+        return read.error();
     if (settings.layout.sequenceParallel && settings.tensor == 1)
         return badInput(
             "option sequence=on splits activations over the tensor-parallel devices; give tensor=2 or more");
@@ -93,16 +113,25 @@ Status checkCuts(const Settings &settings, std::size_t layers)
 /// Fills in open settings and checks that devices and layers suffice.
 Status settle(const Problem &problem, Settings &settings)
 {
-    const std::size_t devices = problem.subject.cluster->devices().size();
+    const bool given = !settings.devices.empty();
+    const std::size_t devices = given ? settings.devices.size() : problem.subject.cluster->devices().size();
     const std::size_t layers = problem.subject.layers().size();
     const std::size_t others = settings.tensor * settings.pipeline;
     if (settings.data == 0)
         settings.data = std::max<std::size_t>(1, devices / std::max<std::size_t>(1, others));
+    if (given && settings.data * others != devices)
+        return badInput(
+            fmt::format("option devices names {} devices, but data={} x tensor={} x pipeline={} are {}; name "
+                        "as many",
+                        devices, settings.data, settings.tensor, settings.pipeline, settings.data * others));
     if (settings.data * others > devices)
         return badInput(
             fmt::format("data={} x tensor={} x pipeline={} are {} devices, but cluster {} has {}; ask for fewer",
                         settings.data, settings.tensor, settings.pipeline, settings.data * others,
                         problem.subject.cluster->name(), devices));
+    if (!given)
+        for (const cluster::Device &device : problem.subject.cluster->devices())
+            settings.devices.push_back(device.id);
     if (settings.stages() > layers && settings.interleave > 1)
         return badInput(
             fmt::format("pipeline={} x interleave={} are {} stages, more than the {} layers of model {}; ask for fewer",
@@ -125,18 +154,18 @@ std::int64_t microBatchesFor(const Problem &problem, const Settings &settings)
         : std::min(most, kMicroBatchesPerStage * static_cast<std::int64_t>(settings.pipeline));
 }
 
-/// Devices are taken in the cluster's order, tensor-parallel ones next to each other, then replicas, then stages, which
-/// go round the pipeline's places.
+/// Devices are taken as option devices names them, else in the cluster's order: tensor-parallel ones next to each
+/// other, then replicas, then stages, which go round the pipeline's places.
 std::vector<plan::Stage> stagesFor(const Problem &problem, const Settings &settings, double samples)
 {
     const cost::CostModel &costs = *problem.subject.costs;
-    const auto devices = problem.subject.cluster->devices();
+    const cluster::Cluster &cluster = *problem.subject.cluster;
     const std::size_t each = settings.data * settings.tensor;
     const std::vector<std::size_t> cuts = !settings.cuts.empty()
         ? settings.cuts
         : balancedCuts(
             costs.layers().size(), settings.stages(), [&](std::size_t index, std::size_t first, std::size_t last) {
-                const std::size_t type = devices[index % settings.pipeline * each].type;
+                const std::size_t type = cluster.device(settings.devices[index % settings.pipeline * each]).type;
                 return (costs.forward(first, last, samples, type) + costs.backward(first, last, samples, type)).value();
             });
     sharding::Mesh mesh;
@@ -152,7 +181,7 @@ std::vector<plan::Stage> stagesFor(const Problem &problem, const Settings &setti
         stage.firstLayer = s == 0 ? 0 : cuts[s - 1];
         stage.lastLayer = s + 1 < stages.size() ? cuts[s] : costs.layers().size();
         for (std::size_t d = 0; d < each; ++d)
-            stage.devices.push_back(devices[s % settings.pipeline * each + d].id);
+            stage.devices.push_back(settings.devices[s % settings.pipeline * each + d]);
         if (settings.tensor > 1) {
             stage.mesh = mesh.sizes;
             stage.shardings = shardings;
@@ -204,6 +233,9 @@ std::vector<OptionInfo> ManualPlanner::options() const
              "always: every stage keeps only its inputs and runs forward again before backward; layers: each layer "
              "does; selective: attention"},
             {"cuts", "balanced", "first layers of all stages but the first, such as 4,7"},
+            {"devices", kFirstDevices,
+             "numbers of the devices in the order of ranks (tensor-parallel ones next to each other, then replicas, "
+             "then stages), such as 8-15; first: the cluster's first ones"},
             {"registers", "0", "slots of the buffers at the ends of stages; 0: as many as the schedule can use"}};
 }
 
@@ -211,7 +243,7 @@ Result<PlanReport> ManualPlanner::plan(const Problem &problem, const Options &op
 {
     if (Status status = validate(problem); !status)
         return status.error();
-    Result<Settings> settings = settingsFrom(options, this->options());
+    Result<Settings> settings = settingsFrom(options, this->options(), *problem.subject.cluster);
     if (!settings)
         return settings.error();
     if (Status status = settle(problem, *settings); !status)

@@ -471,6 +471,7 @@ private Q_SLOTS:
         QTest::newRow("chrome-trace") << "chrome-trace" << QByteArray("{\"displayTimeUnit\"");
         QTest::newRow("trace") << "trace" << QByteArray();
         QTest::newRow("pytorch-csv") << "pytorch-csv" << QByteArray("0F0,0B0");
+        QTest::newRow("pytorch-csv-comms") << "pytorch-csv-comms" << QByteArray("0UNSHARD,0F0,0B0");
         QTest::newRow("dot") << "dot" << QByteArray("digraph \"gpt-nano\"");
         QTest::newRow("svg") << "svg" << QByteArray("<?xml");
     }
@@ -495,7 +496,10 @@ private Q_SLOTS:
                      "--quiet"})
                     .status
                 == 0);
-        QVERIFY(run({"export", "turns.plan.json", "--to", "pytorch-csv", "-o", "turns.csv", "--quiet"}).status == 0);
+        const Done exported = run({"export", "turns.plan.json", "--to", "pytorch-csv", "-o", "turns.csv"});
+        QCOMPARE(exported.status, 0);
+        QVERIFY2(exported.out.contains("form compute_only") && exported.out.contains("_load_csv('turns.csv')"),
+                 exported.out.constData());
         QVERIFY(readAll(at("turns.csv")).contains("2F0"));
         const Done done =
             run({"simulate", "turns.plan.json", "--order", "turns.csv", "-o", "custom.plan.json", "--json"});
@@ -555,6 +559,24 @@ private Q_SLOTS:
         QVERIFY2(again.status == 0, again.err.constData());
         QCOMPARE(run({"simulate", "again.foreign.json", "--json"}).out,
                  run({"simulate", "foreign.plan.json", "--json"}).out);
+
+        // On a part of a larger cluster: the file alone takes the plan back to that part.
+        const QStringList part{"plan",          "--model", "zoo:gpt-nano",   "--cluster", "preset:h100-16",
+                               "--planner",     "manual",  "--set",          "data=2",    "--set",
+                               "pipeline=2",    "--set",   "devices=10-13",  "--batch",   "32",
+                               "--micro-batch", "2",       "--weight-decay", "0",         "-o",
+                               "part.plan.json"};
+        QVERIFY(run(part).status == 0);
+        QVERIFY(run({"export", "part.plan.json", "--to", "megatron", "-o", "part.args", "--quiet"}).status == 0);
+        QVERIFY(run({"plan", "--from", "part.args", "--model", "zoo:gpt-nano", "--cluster", "preset:h100-16", "-o",
+                     "again.part.json"})
+                    .status
+                == 0);
+        const auto stagesOf = [&](const char *file) {
+            return QJsonDocument::fromJson(readAll(at(file))).object()["stages"].toArray();
+        };
+        QVERIFY(!stagesOf("part.plan.json").isEmpty());
+        QCOMPARE(stagesOf("again.part.json"), stagesOf("part.plan.json"));
 
         const Done refused = run({"export", "foreign.plan.json", "--to", "deepspeed", "-o", "foreign.json"});
         QCOMPARE(refused.status, 2);

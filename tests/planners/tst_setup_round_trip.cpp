@@ -163,6 +163,107 @@ private Q_SLOTS:
         QCOMPARE(compared, 10);
     }
 
+    void plansOnAPart_data()
+    {
+        QTest::addColumn<int>("format");
+        QTest::addColumn<QString>("devices"); // of the two replicas of each of two stages, or of four replicas
+        const std::pair<const char *, int> formats[] = {{"megatron", 0}, {"deepspeed", 1}, {"torchtitan", 2}};
+        for (const auto &[name, format] : formats) {
+            QTest::addRow("%s, the first four", name) << format << "0-3";
+            QTest::addRow("%s, in the second node", name) << format << "10-13";
+            QTest::addRow("%s, half of each node, the last first", name) << format << "14-15,0-1";
+            QTest::addRow("%s, backwards", name) << format << "3,2,1,0";
+        }
+    }
+
+    /// A plan on four of sixteen devices comes back on these four, by nothing but the text of the file.
+    void plansOnAPart()
+    {
+        QFETCH(int, format);
+        QFETCH(QString, devices);
+        const Export exports[] = {exporting::megatronArguments, exporting::deepSpeedConfig,
+                                  exporting::torchtitanConfig};
+        const planners::Problem problem = [&] {
+            planners::Problem made = problemOf("llama", "h100-16", 64, 1);
+            made.zero = format == 2 ? 3 : 0;
+            made.optimizer.weightDecay = format == 0 ? 0 : 0.25;
+            return made;
+        }();
+        const bool pipeline = format != 1; // DeepSpeed's are made in code
+        const auto report = planned(
+            problem, "manual",
+            {{"data", pipeline ? "2" : "4"}, {"pipeline", pipeline ? "2" : "1"}, {"devices", devices.toStdString()}});
+        const plan::Document document{report.plan, problem.subject};
+        const auto made = must(exports[format](document));
+        plan::Plan again = imported(made.text, problem).plan;
+        again.planner = report.plan.planner;
+        again.estimate = report.plan.estimate;
+        again.predictedJson = report.plan.predictedJson;
+        QVERIFY2(plan::difference(report.plan, again).empty(),
+                 qPrintable(join(plan::difference(report.plan, again)) + "\n" + QString::fromStdString(made.text)));
+    }
+
+    /// On a cluster of another size, with degrees of the user's or after an edit, the first devices are taken, with a
+    /// note; devices of the user's come first.
+    void placementsThatDoNotFit()
+    {
+        const std::string file = "--num-layers 12 --hidden-size 768 --micro-batch-size 1 --global-batch-size 64 --lr "
+                                 "1e-3 --lr-decay-style constant --pipeline-model-parallel-size 4 --wandb-exp-name ";
+        const auto setup = must(import::readSetup(file + "planloom.devices:8-15/16", "setup"));
+        const planners::Problem problem = problemOf("zoo:gpt2", "h100-16", 64, 1);
+        const auto request = must(planners::manual::requestFrom(setup, problem.subject));
+        QCOMPARE(request.options.at("devices"), std::string("8-15"));
+        QCOMPARE(request.options.at("data"), std::string("2"));
+        QVERIFY(request.notes.empty());
+        const auto smaller = must(planners::manual::requestFrom(setup, problemOf("zoo:gpt2", "h100-8", 64, 1).subject));
+        QVERIFY(!smaller.options.contains("devices"));
+        QCOMPARE(smaller.options.at("data"), std::string("2"));
+        QVERIFY2(smaller.notes.at(0).find("devices 8-15 of a cluster of 16") != std::string::npos,
+                 smaller.notes.at(0).c_str());
+        QVERIFY(
+            !must(planners::manual::requestFrom(setup, problem.subject, {{"data", "1"}})).options.contains("devices"));
+        const auto own = must(planners::manual::requestFrom(setup, problem.subject, {{"devices", "0-3"}}));
+        QCOMPARE(own.options.at("devices"), std::string("0-3"));
+        QCOMPARE(own.options.at("data"), std::string("1"));
+        const auto edited = must(import::readSetup(file + "planloom.devices:8-14/16", "setup"));
+        const auto first = must(planners::manual::requestFrom(edited, problem.subject));
+        QVERIFY(!first.options.contains("devices"));
+        QVERIFY2(first.notes.at(0).find("do not go with") != std::string::npos, first.notes.at(0).c_str());
+    }
+
+    void devices_data()
+    {
+        QTest::addColumn<QString>("devices");
+        QTest::addColumn<QString>("why");
+        QTest::newRow("as given") << "8,9"
+                                  << "";
+        QTest::newRow("the first") << "first"
+                                   << "";
+        QTest::newRow("too many") << "8-10"
+                                  << "option devices names 3 devices, but data=1 x tensor=1 x pipeline=2 are 2";
+        QTest::newRow("beyond") << "15-16"
+                                << "names device 16, but the last one is 15";
+        QTest::newRow("twice") << "8,8"
+                               << "names device 8 twice";
+        QTest::newRow("no numbers") << "n0:g1"
+                                    << "is not a list of device numbers";
+    }
+    void devices()
+    {
+        QFETCH(QString, devices);
+        QFETCH(QString, why);
+        NoProgress progress;
+        const auto report =
+            must(planners::findPlanner("manual"))
+                ->plan(problemOf("llama", "h100-16", 64, 1),
+                       {{"data", "1"}, {"pipeline", "2"}, {"devices", devices.toStdString()}}, progress);
+        QCOMPARE(report.ok(), why.isEmpty());
+        if (report)
+            QCOMPARE(report->plan.stages[1].devices, std::vector{DeviceId(devices == "first" ? 1 : 9)});
+        else
+            QVERIFY2(QString::fromStdString(report.error().message).contains(why), report.error().text().c_str());
+    }
+
     /// Notes have the facts outside of the file, and options override the file.
     void ownOptionsCount()
     {

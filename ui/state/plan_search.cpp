@@ -53,8 +53,10 @@ FoundPlan planSetup(const QString &path, const plan::Subject &subject, Progress 
     const auto request = planners::manual::requestFrom(*setup, subject);
     if (!request)
         return {request.error(), subject, {}, {}};
+    std::vector<std::string> notes = setup->notes;
+    notes.insert(notes.end(), request->notes.begin(), request->notes.end());
     return {planners::planAndExplain(**planners::findPlanner("manual"), request->problem, request->options, progress),
-            request->problem.subject, setup->format, setup->notes};
+            request->problem.subject, setup->format, std::move(notes)};
 }
 
 } // namespace

@@ -44,6 +44,9 @@ public:
         precision();
         zero();
         tensors();
+        if (given(m_top, "planloom"))
+            m_setup.placement = plan::placementFromText(m_top.text("planloom"));
+        given(m_top, "zero_allow_untested_optimizer");
         passedBy(m_top, m_known);
         if (m_top.failed())
             return m_top.failure(text).error().in(m_setup.file);

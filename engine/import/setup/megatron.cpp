@@ -127,6 +127,7 @@ constexpr std::array kOfTheModel{"group-query-attention",
                                  "bert-no-binary-head",
                                  "use-legacy-models",
                                  "apply-residual-connection-post-layernorm",
+                                 "ckpt-format",
                                  "use-rotary-position-embeddings",
                                  "vocab-size"};
 
@@ -228,7 +229,7 @@ private:
             m_sized.insert(name);
             return;
         }
-        if (std::find(kOfTheModel.begin(), kOfTheModel.end(), name) != kOfTheModel.end())
+        if (std::find(kOfTheModel.begin(), kOfTheModel.end(), name) != kOfTheModel.end() || takePlacement(argument))
             return;
         m_passedBy.push_back("--" + name);
     }
@@ -353,6 +354,15 @@ private:
             return false;
         (argument.name == "nnodes" ? m_nodes : m_perNode) = integer(argument, 1, kMostOfASize);
         return true;
+    }
+
+    /// The devices of the plan that the file was exported from; false for a name of the user's.
+    bool takePlacement(const Argument &argument)
+    {
+        if (argument.name != "wandb-exp-name" || argument.values.empty())
+            return false;
+        m_setup.placement = plan::placementFromText(argument.values.front());
+        return m_setup.placement.has_value();
     }
 
     void settle()

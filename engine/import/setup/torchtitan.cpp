@@ -62,6 +62,10 @@ public:
     {
         if (!m_top.contains("parallelism") && !m_top.contains("training"))
             fail("has neither [parallelism] nor [training], so it is not a configuration of torchtitan", 0);
+        if (const toml::node *text = find("job", "description"))
+            m_setup.placement = plan::placementFromText(text->value_or(std::string()));
+        if (!m_setup.placement)
+            m_read.erase("job");
         model();
         replicas();
         pipeline();
@@ -367,15 +371,21 @@ private:
     /// Options that were not requested.
     void others(const std::string &section, const toml::node &node)
     {
-        const bool all = std::find(kPassedBy.begin(), kPassedBy.end(), section) != kPassedBy.end();
-        if (all || !node.as_table()) {
-            m_passedBy.push_back(all ? "[" + section + "]" : section);
+        if (!node.as_table()) {
+            m_passedBy.push_back(section);
             return;
         }
+        std::vector<std::string> unread;
         const auto &read = m_read[section];
         for (const auto &[key, value] : *node.as_table())
-            if (std::find(read.begin(), read.end(), key.str()) == read.end() && m_passedBy.size() < 100)
-                m_passedBy.push_back(section + "." + std::string(key.str()));
+            if (std::find(read.begin(), read.end(), key.str()) == read.end())
+                unread.push_back(section + "." + std::string(key.str()));
+        const bool all = std::find(kPassedBy.begin(), kPassedBy.end(), section) != kPassedBy.end();
+        if (all && (!unread.empty() || node.as_table()->empty()))
+            unread = {"[" + section + "]"};
+        for (std::string &key : unread)
+            if (m_passedBy.size() < 100)
+                m_passedBy.push_back(std::move(key));
     }
 
     const toml::table &m_top;

@@ -115,6 +115,8 @@ private Q_SLOTS:
             });
         row("uneven middle", {.blocks = {3, 4, 3, 2}}, "stage 2 has 3 blocks and stage 1 has 4",
             [](plan::Document &) {});
+        row("uneven BERT", {.model = "zoo:bert-large", .data = 8, .pipeline = 2, .blocks = {13, 11}},
+            "give every stage the same number", [](plan::Document &) {});
         row("uneven and recomputed", {.blocks = {2, 4, 4, 2}}, "runs the same number of blocks again everywhere",
             [](plan::Document &document) {
                 for (plan::Stage &stage : document.plan.stages)
@@ -192,6 +194,8 @@ private Q_SLOTS:
             for (DeviceId &id : stage.devices)
                 id = DeviceId(id.value < 2 ? 9 - id.value : id.value);
         const auto made = must(exporting::megatronArguments(document));
+        QVERIFY2(QString::fromStdString(made.text).endsWith("--wandb-exp-name planloom.devices:9,8,2-3/16\n"),
+                 made.text.c_str());
         QVERIFY(std::find(made.notes.begin(), made.notes.end(), "node rank 0 is n1, with CUDA_VISIBLE_DEVICES=1,0")
                 != made.notes.end());
         QVERIFY(std::find(made.notes.begin(), made.notes.end(), "node rank 1 is n0, with CUDA_VISIBLE_DEVICES=2,3")

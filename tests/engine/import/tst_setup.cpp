@@ -230,6 +230,56 @@ private Q_SLOTS:
                      std::string("passed by, as the plan does not depend on it: [checkpoint]"));
     }
 
+    void placements_data()
+    {
+        QTest::addColumn<QString>("text");
+        QTest::addColumn<QList<qint64>>("devices"); // empty: no placement
+        QTest::newRow("a range") << "planloom.devices:8-11/16" << QList<qint64>{8, 9, 10, 11};
+        QTest::newRow("an order of its own") << "planloom.devices:9,8,2-3/16" << QList<qint64>{9, 8, 2, 3};
+        QTest::newRow("one") << "planloom.devices:0/1" << QList<qint64>{0};
+        for (const char *wrong :
+             {"my run", "planloom.devices:", "planloom.devices:/4", "planloom.devices:0-4/4", "planloom.devices:3-1/4",
+              "planloom.devices:0,0/4", "planloom.devices:0,/4", "planloom.devices:0-99999999999/4",
+              "planloom.devices:0/4x", "planloom.devices:a/4", "planloom.devices:-1/4", "planloom.devices:0/0"})
+            QTest::newRow(wrong) << wrong << QList<qint64>{};
+    }
+    void placements()
+    {
+        QFETCH(QString, text);
+        QFETCH(QList<qint64>, devices);
+        const auto placement = plan::placementFromText(text.toStdString());
+        QCOMPARE(placement.has_value(), !devices.isEmpty());
+        if (!placement)
+            return;
+        QList<qint64> found;
+        for (const DeviceId device : placement->devices)
+            found << device.value;
+        QCOMPARE(found, devices);
+        QCOMPARE(plan::placementText(*placement), text.toStdString());
+    }
+
+    /// Each format carries it in a field that its program only shows; a name of the user's is passed by.
+    void carryPlacements()
+    {
+        const std::string args = "--num-layers 12 --micro-batch-size 1 --lr 1 --wandb-exp-name ";
+        const auto megatron = import::readSetup(args + "planloom.devices:8-15/16", "setup");
+        QVERIFY2(megatron.ok() && megatron->placement && megatron->notes.empty(),
+                 megatron ? qPrintable(QString::number(megatron->notes.size())) : megatron.error().text().c_str());
+        QCOMPARE(megatron->placement->clusterDevices, std::size_t(16));
+        const auto named = import::readSetup(args + "mine", "setup");
+        QVERIFY(named.ok() && !named->placement);
+        QCOMPARE(named->notes.back(), std::string("passed by, as the plan does not depend on it: --wandb-exp-name"));
+        const auto deepSpeed =
+            import::readSetup(R"({"train_batch_size": 8, "planloom": "planloom.devices:1-2/4"})", "setup");
+        QVERIFY(deepSpeed.ok() && deepSpeed->placement);
+        QCOMPARE(plan::rangesText(deepSpeed->placement->devices), std::string("1-2"));
+        const auto torchtitan =
+            import::readSetup("[job]\ndescription = \"planloom.devices:1-2/4\"\n[training]\n[parallelism]\n", "setup");
+        QVERIFY2(torchtitan.ok() && torchtitan->placement, torchtitan ? "" : torchtitan.error().text().c_str());
+        for (const std::string &note : torchtitan->notes)
+            QVERIFY2(note.find("[job]") == std::string::npos, note.c_str());
+    }
+
     void files()
     {
         QTemporaryDir folder;
