@@ -3,9 +3,8 @@
 // found, and the ratios that the page on the comparison speaks of. Arguments: [MODEL or -] [CLUSTER or -] [SECONDS]
 // [auto]: only what contains these words; a planner that takes longer than so many seconds of processor time is stopped
 // and gives the best that it has by then, marked by a star; with the last argument only auto runs.
-#include "engine/import/import.h"
-#include "planners/registry.h"
 #include "tests/bench/deadline.h"
+#include "tests/bench/planner_grid.h"
 
 #include <algorithm>
 #include <cmath>
@@ -21,24 +20,6 @@ namespace {
 
 using namespace planloom;
 
-struct ModelRow {
-    const char *name;
-    std::int64_t batch;
-    plan::Precision precision;
-};
-
-constexpr ModelRow kModels[] = {
-    {"vgg-19-layers", 2048, plan::Precision::Float32}, {"xlnet-36", 128, plan::Precision::Float32},
-    {"bert-48", 64, plan::Precision::Float32},         {"amoebanet-36", 128, plan::Precision::Float32},
-    {"gnmt-16", 1024, plan::Precision::Float32},       {"resnet-50", 512, plan::Precision::Float32},
-    {"lstm-lm", 512, plan::Precision::Float32},        {"bert-large", 128, plan::Precision::BFloat16},
-    {"gpt2", 128, plan::Precision::BFloat16},          {"gpt-22b", 64, plan::Precision::BFloat16},
-    {"gpt-175b", 128, plan::Precision::BFloat16},
-};
-
-constexpr const char *kClusters[] = {"dapple-a", "dapple-b", "dapple-c", "v100-p100",
-                                     "v100-t4",  "h100-8",   "a100-128", "h100-1024"};
-
 struct Answer {
     double seconds = 0; ///< 0: none
     double search = 0;
@@ -47,6 +28,8 @@ struct Answer {
     double bound = 0;
 };
 
+using bench::gridMilliseconds;
+using bench::GridModel;
 using bench::Watch;
 
 Answer ask(const planners::Planner &planner, const planners::Problem &problem, double limit)
@@ -64,15 +47,6 @@ Answer ask(const planners::Planner &planner, const planners::Problem &problem, d
     if (const auto bound = report->plan.estimate.find("lower_bound_seconds"); bound != report->plan.estimate.end())
         answer.bound = bound->second;
     return answer;
-}
-
-std::string milliseconds(double seconds)
-{
-    if (seconds <= 0)
-        return "-";
-    char text[32];
-    std::snprintf(text, sizeof text, seconds < 0.1 ? "%.1f" : "%.0f", seconds * 1e3);
-    return text;
 }
 
 /// Ratios of one pair of planners over the grid.
@@ -116,15 +90,9 @@ public:
         std::printf("--:|---|--:|\n");
     }
 
-    void row(const ModelRow &model, const import::Model &imported, const cluster::Cluster &cluster)
+    void row(const GridModel &model, const import::Model &imported, const cluster::Cluster &cluster)
     {
-        planners::Problem problem;
-        problem.subject =
-            plan::inPrecision(plan::makeSubject(imported.graph, std::make_shared<const cluster::Cluster>(cluster),
-                                                imported.profile, imported.source),
-                              model.precision);
-        problem.globalBatch = std::max(model.batch, static_cast<std::int64_t>(2 * cluster.devices().size()));
-        problem.precision = model.precision;
+        const planners::Problem problem = bench::gridProblem(model, imported, cluster);
         std::map<std::string, Answer> answers;
         for (const planners::Planner *planner : m_planners)
             answers[planner->name()] = ask(*planner, problem, m_limit);
@@ -142,12 +110,12 @@ public:
     }
 
 private:
-    void print(const ModelRow &model, const cluster::Cluster &cluster,
+    void print(const GridModel &model, const cluster::Cluster &cluster,
                const std::map<std::string, Answer> &answers) const
     {
         std::printf("| %s | %s |", model.name, cluster.name().c_str());
         for (const planners::Planner *planner : m_planners)
-            std::printf(" %s%s |", milliseconds(answers.at(planner->name()).seconds).c_str(),
+            std::printf(" %s%s |", gridMilliseconds(answers.at(planner->name()).seconds).c_str(),
                         answers.at(planner->name()).stopped ? "*" : "");
         const Answer &best = answers.at("auto");
         if (best.seconds > 0 && best.bound <= 0)
@@ -193,7 +161,7 @@ int main(int argc, char **argv)
     Grid grid(argc > 3 ? std::atof(argv[3]) : std::numeric_limits<double>::infinity(),
               argc > 4 && std::string(argv[4]) == "auto");
     grid.printHead();
-    for (const ModelRow &model : kModels) {
+    for (const GridModel &model : bench::kGridModels) {
         if (!wanted(model.name, argc, argv, 1))
             continue;
         const auto imported = import::loadModel(std::string("zoo:") + model.name);
@@ -201,7 +169,7 @@ int main(int argc, char **argv)
             std::fprintf(stderr, "%s\n", imported.error().text().c_str());
             return 1;
         }
-        for (const char *name : kClusters) {
+        for (const char *name : bench::kGridClusters) {
             if (!wanted(name, argc, argv, 2))
                 continue;
             const auto cluster = cluster::preset(name);

@@ -3,55 +3,17 @@
 // device, the error of each row and group, on even and on odd rows, and whether layouts of one model are ranked as they
 // were measured. Rows that plans cannot express are listed with what is missing. Arguments: [WORD]: only runs whose
 // name contains it; [NAME=VALUE]...: replaces a constant of every framework, to fit it.
-#include "tests/bench/published_runs.h"
+#include "tests/bench/published_errors.h"
 
 #include <cmath>
 #include <cstdio>
-#include <numeric>
 
 namespace {
 
 using namespace planloom;
 using bench::PublishedRun;
 
-struct Outcome {
-    const PublishedRun *run = nullptr;
-    std::size_t number = 0; ///< of the row in the file
-    double seconds = 0;     ///< predicted
-    double gib = 0;         ///< of the fullest device, predicted
-    bool fits = false;
-    [[nodiscard]] double measured() const { return run->number("seconds"); }
-    [[nodiscard]] double error() const { return seconds / measured() - 1; }
-};
-
-Result<Outcome> predict(const PublishedRun &run, std::size_t number)
-{
-    const auto predicted = bench::predictedRun(run);
-    if (!predicted)
-        return predicted.error();
-    Outcome outcome{&run, number, predicted->iterationSeconds, 0, predicted->fits};
-    for (const simulate::DeviceReport &device : predicted->devices)
-        outcome.gib = std::max(outcome.gib, static_cast<double>(device.peakBytes) / (1024.0 * 1024 * 1024));
-    return outcome;
-}
-
-void printErrors(const char *name, const std::vector<Outcome> &outcomes)
-{
-    if (outcomes.empty())
-        return;
-    std::vector<double> sizes;
-    double sum = 0;
-    for (const Outcome &outcome : outcomes) {
-        sizes.push_back(std::abs(outcome.error()));
-        sum += outcome.error();
-    }
-    std::sort(sizes.begin(), sizes.end());
-    const auto count = static_cast<double>(sizes.size());
-    const double mean = std::accumulate(sizes.begin(), sizes.end(), 0.0) / count;
-    const double ninth = sizes[static_cast<std::size_t>(std::ceil(0.9 * count)) - 1];
-    std::printf("| %-10s | %3zu | %5.1f %% | %+5.1f %% | %5.1f %% | %5.1f %% | %5.1f %% |\n", name, sizes.size(),
-                100 * mean, 100 * sum / count, 100 * sizes[sizes.size() / 2], 100 * ninth, 100 * sizes.back());
-}
+using Outcome = bench::PublishedOutcome;
 
 /// 1 for the least; equal values share the mean of their ranks.
 std::vector<double> ranksOf(const std::vector<double> &values)
@@ -108,17 +70,14 @@ void printSummary(const std::vector<Outcome> &outcomes)
     std::printf("\n| %-10s | runs | mean size | mean | median size | nine of ten within | worst |\n"
                 "|---|---|---|---|---|---|---|\n",
                 "group");
-    std::map<std::string, std::vector<Outcome>> groups;
-    std::vector<Outcome> halves[2];
-    for (const Outcome &outcome : outcomes) {
-        groups[outcome.run->text("group")].push_back(outcome);
-        halves[outcome.number % 2].push_back(outcome);
+    for (const auto &[name, members] : bench::publishedGroups(outcomes)) {
+        if (members.empty())
+            continue;
+        const bench::PublishedErrors errors = bench::errorsOf(members);
+        std::printf("| %-10s | %3zu | %5.1f %% | %+5.1f %% | %5.1f %% | %5.1f %% | %5.1f %% |\n", name.c_str(),
+                    errors.runs, 100 * errors.meanSize, 100 * errors.mean, 100 * errors.medianSize,
+                    100 * errors.ninthSize, 100 * errors.worst);
     }
-    for (const auto &[name, members] : groups)
-        printErrors(name.c_str(), members);
-    printErrors("even rows", halves[0]);
-    printErrors("odd rows", halves[1]);
-    printErrors("all", outcomes);
 }
 
 void printFrameworks()
@@ -151,7 +110,7 @@ int run(const std::string &wanted)
             left[missing].push_back(row.text("run"));
             continue;
         }
-        const auto outcome = predict(row, i);
+        const auto outcome = bench::predictedOutcome(row, i);
         if (!outcome) {
             left[outcome.error().message].push_back(row.text("run"));
             continue;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Published training runs: the table can be read, each row is predicted or says what is missing, and large runs of
 // several machines are predicted closely. bench_published prints all of them.
-#include "tests/bench/published_runs.h"
+#include "tests/bench/published_errors.h"
+#include "tests/docs_table.h"
 
 #include <QTest>
 
@@ -36,6 +37,45 @@ private slots:
             predictable += bench::missingOf(run).empty() ? 1 : 0;
         }
         QVERIFY(predictable >= 75);
+    }
+
+    /// The page on prediction prints the errors of today, with the names of its own for the groups.
+    void errorsArePrinted()
+    {
+        const std::vector<PublishedRun> runs = allRuns();
+        std::vector<bench::PublishedOutcome> outcomes;
+        for (std::size_t i = 0; i < runs.size(); ++i) {
+            if (!bench::missingOf(runs[i]).empty())
+                continue;
+            if (const auto outcome = bench::predictedOutcome(runs[i], i))
+                outcomes.push_back(*outcome);
+        }
+        const std::map<std::string, std::string> names{{"sc21", "SC21 (Megatron-LM)"},
+                                                       {"vtrain", "vTrain, several machines"},
+                                                       {"vtrain1", "vTrain, one machine"},
+                                                       {"megascale", "MegaScale's baseline"},
+                                                       {"mpt", "MPT (FSDP)"},
+                                                       {"titan24", "torchtitan, 2024"},
+                                                       {"titan25", "torchtitan, 2025"},
+                                                       {"dlperf", "OneFlow and Megatron-LM on V100"}};
+        const auto table =
+            test::docsTable(PLANLOOM_SOURCE_DIR "/resources/docs/cost.md", "`planloom bench published` predicts");
+        for (const auto &[group, members] : bench::publishedGroups(outcomes)) {
+            const auto name = names.find(group);
+            const auto row = table.find(name == names.end() ? group : name->second);
+            QVERIFY2(row != table.end(), group.c_str());
+            const bench::PublishedErrors errors = bench::errorsOf(members);
+            const double values[] = {static_cast<double>(errors.runs), 100 * errors.meanSize,  100 * errors.mean,
+                                     100 * errors.medianSize,          100 * errors.ninthSize, 100 * errors.worst};
+            for (std::size_t i = 0; i < std::size(values); ++i)
+                QVERIFY2(test::isPrinted(row->second.at(i), values[i]),
+                         qPrintable(QString("%1, column %2: the page has %3, predicted is %4; print the table again "
+                                            "with planloom bench published")
+                                        .arg(row->first.c_str())
+                                        .arg(i + 2)
+                                        .arg(row->second.at(i).c_str())
+                                        .arg(values[i])));
+        }
     }
 
     void largeRunsAreClose_data()

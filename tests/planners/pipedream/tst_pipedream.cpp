@@ -3,6 +3,7 @@
 // chains, and whole plans.
 #include "planners/common/unlimited_memory.h"
 #include "planners/pipedream/pipedream.h"
+#include "tests/docs_table.h"
 #include "tests/layer_table.h"
 #include "tests/planners/planner_helpers.h"
 
@@ -57,10 +58,11 @@ private slots:
     {
         QTest::addColumn<QString>("table");
         QTest::addColumn<double>("speedup");
-        QTest::addRow("vgg16") << "vgg16" << 9.676;
-        QTest::addRow("resnet50") << "resnet50" << 9.426;
-        QTest::addRow("alexnet") << "alexnet" << 4.520;
-        QTest::addRow("gnmt") << "gnmt" << 7.106;
+        QTest::addColumn<QString>("row"); // of resources/docs/planners/pipedream.md
+        QTest::addRow("vgg16") << "vgg16" << 9.676 << "VGG-16";
+        QTest::addRow("resnet50") << "resnet50" << 9.426 << "ResNet-50";
+        QTest::addRow("alexnet") << "alexnet" << 4.520 << "AlexNet";
+        QTest::addRow("gnmt") << "gnmt" << 7.106 << "GNMT";
     }
 
     void releasedObjective()
@@ -80,6 +82,18 @@ private slots:
         const Partition found = partition(*states, levels, progress);
         const double reached = states->back().seconds / found.seconds;
         QVERIFY2(std::fabs(reached - speedup) < 0.0006, qPrintable(QString::number(reached, 'f', 4)));
+        QFETCH(QString, row);
+        const auto page =
+            test::docsTable(PLANLOOM_SOURCE_DIR "/resources/docs/planners/pipedream.md", "`bench_pipedream`");
+        const auto printed = page.find(row.toStdString());
+        QVERIFY(printed != page.end() && printed->second.size() == 5);
+        QVERIFY2(test::isPrinted(printed->second[0], static_cast<double>(states->size()))
+                     && test::isPrinted(printed->second[1], reached),
+                 qPrintable(QString("the page has %1 states and %2, found are %3 and %4; print the table again with "
+                                    "bench_pipedream")
+                                .arg(printed->second[0].c_str(), printed->second[1].c_str())
+                                .arg(states->size())
+                                .arg(reached)));
         std::size_t devices = 0;
         for (const Stage &stage : found.stages)
             devices += stage.devices.size();
