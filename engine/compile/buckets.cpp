@@ -127,11 +127,12 @@ std::vector<std::vector<const SharedParameter *>> chunksOf(const std::vector<con
 } // namespace
 
 Buckets makeBuckets(const std::vector<SharedParameter> &parameters, const FoldedTeams &teams, const Ranks &ranks,
-                    const plan::Plan &plan)
+                    const Source &source)
 {
+    const plan::Plan &plan = source.plan;
     Buckets buckets;
     using Key = std::tuple<std::int32_t, int, std::size_t, graph::DType, std::size_t>;
-    const std::int64_t bytes = plan.bucketBytes;
+    const std::int64_t bytes = source.bucketBytes();
     std::vector<Key> keys; // in the order of first appearance
     std::map<Key, std::vector<const SharedParameter *>> byKey;
     for (const SharedParameter &shared : parameters) {

@@ -22,13 +22,14 @@ struct Buckets {
     [[nodiscard]] std::size_t parameters() const;
 };
 
-/// Groups parameters that the same teams exchange, in one group of @p plan's exchange; with ZeRO 2 and 3 also by layer,
-/// as that is what is gathered at a time; without ZeRO into buckets of about Plan::bucketBytes (0: one) in the order in
-/// which gradients become ready, so that exchange begins before the last backward pass ends. Parallel buckets, one per
-/// team of a set, follow each other and have the same entries. The parameters of a bucket are used by the same stages.
-/// A table that is exchanged by rows has a bucket of its own. Nothing has a place in an arena yet (persistent.h).
+/// Groups parameters that the same teams exchange, in one group of the plan's exchange; with ZeRO 2 and 3 also by
+/// layer, as that is what is gathered at a time; without ZeRO into buckets of about Source::bucketBytes (0: one) in the
+/// order in which gradients become ready, so that exchange begins before the last backward pass ends. Parallel buckets,
+/// one per team of a set, follow each other and have the same entries. The parameters of a bucket are used by the same
+/// stages. A table that is exchanged by rows has a bucket of its own. Nothing has a place in an arena yet
+/// (persistent.h).
 Buckets makeBuckets(const std::vector<SharedParameter> &parameters, const FoldedTeams &teams, const Ranks &ranks,
-                    const plan::Plan &plan);
+                    const Source &source);
 
 /// The range of elements that one of @p members of @p bucket, that at @p position, has of what is cut at ZeRO level
 /// @p level.

@@ -37,7 +37,7 @@ Result<Deployment> deploy(const Source &source, const Samples &samples, const Op
         : noFold(planned.devices.size());
     Ranks ranks = makeRanks(source, planned, fold);
     FoldedTeams teams(communication->sets, fold, planned.devices, shapes);
-    Buckets buckets = makeBuckets(communication->parameters, teams, ranks, source.plan);
+    Buckets buckets = makeBuckets(communication->parameters, teams, ranks, source);
     auto stages = cutStages(*std::move(whole), ranks, buckets, teams);
     if (!stages)
         return stages.error();
@@ -132,8 +132,9 @@ Result<Program> compileWith(const Source &source, const Options &options, bool r
     TaskDraft draft = makeTasks({source, samples, stages, ranks, instances, teams, buckets, owners, parts, *memory,
                                  bodies.arenas, *server, lanePolicy},
                                 std::move(bodies.inference));
+    const bool blocks = source.subject.costs->fact(cost::kBlockingTransfers) > 0;
     TaskOrder order =
-        orderTasks({plan, ranks, instances, buckets, owners, parts}, draft, std::exchange(draft.edges, {}));
+        orderTasks({plan, ranks, instances, buckets, owners, parts, blocks}, draft, std::exchange(draft.edges, {}));
     TaskGroups groups = groupTasks(source, instances, buckets, draft);
 
     Program program;

@@ -14,6 +14,11 @@ struct Source {
     const plan::Plan &plan;
     const plan::Subject &subject;
 
+    /// Plan::bucketBytes; 0 where the framework exchanges all gradients at the end, whatever the plan says.
+    [[nodiscard]] std::int64_t bucketBytes() const
+    {
+        return subject.costs->fact(cost::kExchangeAtEnd) > 0 ? 0 : plan.bucketBytes;
+    }
     [[nodiscard]] bool isFirst(StageId stage) const { return stage.value == 0; }
     [[nodiscard]] bool isLast(StageId stage) const { return stage.index() + 1 == plan.stages.size(); }
     /// True if nothing has to travel from stage @p stage to the next: both lie on the same devices.

@@ -109,7 +109,7 @@ bool keepsOthersWaiting(const PartsInput &in, std::size_t index)
 std::map<std::string, std::int32_t> completions(const PartsInput &in, std::size_t index)
 {
     const StageModel &stage = in.stages[index];
-    if (in.source.plan.bucketBytes == 0 || keepsOthersWaiting(in, index))
+    if (in.source.bucketBytes() == 0 || keepsOthersWaiting(in, index))
         return {};
     std::map<std::string, std::int32_t> ready;
     for (std::size_t p = 0; p < stage.training()->parameters.size(); ++p)

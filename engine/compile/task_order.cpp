@@ -59,6 +59,8 @@ private:
         updateLate(rank);
         for (const PassStep &step : m_in.ranks.at(rank).order)
             appendPass(rank, step);
+        if (m_in.blocks)
+            waitForSends(rank);
         const TaskId lastPass = computeOrder(rank).empty() ? TaskId() : computeOrder(rank).back();
         std::vector<TaskId> exchanges;
         for (const BodyId b : m_in.instances.ofRank[rank.index()]) {
@@ -278,6 +280,24 @@ private:
         if (step.pass == Pass::Backward && !t.recompute.empty())
             append(t.recompute[m]);
         append(step.forward() ? t.forward[m] : step.pass == Pass::Backward ? t.backward[m] : t.weights[m]);
+    }
+
+    /// Each pass stands behind the message that the pass before it sends.
+    void waitForSends(RankId rank)
+    {
+        TaskId sent;
+        for (const PassStep &step : m_in.ranks.at(rank).order) {
+            const BodyTasks &t = m_draft.bodies[bodyOn(rank, step.stage)];
+            const bool again = step.pass == Pass::Backward && !t.recompute.empty();
+            const auto &passes = again        ? t.recompute
+                : step.forward()              ? t.forward
+                : step.pass == Pass::Backward ? t.backward
+                                              : t.weights;
+            m_edges.depend(firstOf(passes, step.microBatch), sent);
+            sent = step.forward()             ? taskAt(t.sendActivation, step.microBatch)
+                : step.pass == Pass::Backward ? taskAt(t.sendGradient, step.microBatch)
+                                              : TaskId();
+        }
     }
 
     [[nodiscard]] std::size_t bodyOn(RankId rank, std::int32_t stage) const

@@ -22,6 +22,7 @@ struct OrderInput {
     const Buckets &buckets;
     const BucketOwners &owners;
     const std::vector<StageParts> &parts;
+    bool blocks = false; ///< a rank begins a pass only when what the pass before sends has arrived
 };
 /// Orders the tasks of @p draft. @p edges: the draft's own.
 TaskOrder orderTasks(const OrderInput &in, const TaskDraft &draft, Edges edges);

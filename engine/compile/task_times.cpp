@@ -105,7 +105,7 @@ Seconds TaskTimes::transfer(std::size_t after, std::int64_t m, Pass pass)
                                     .value());
         entry->second = m_in.source.staysOnDevice(after - 1)
             ? copy(m_in.source.plan.stages[after].devices, perSample * samples)
-            : crossing(after, perSample * samples, pass);
+            : crossing(after, perSample * samples * m_costs.transferShare(), pass);
     }
     return entry->second;
 }
@@ -123,10 +123,35 @@ Seconds TaskTimes::crossing(std::size_t after, double bytes, Pass pass)
         shape->second = m_shapes->of(both);
     }
     const auto [entry, isNew] = m_crossings.try_emplace(std::make_tuple(shape->second, before.size(), bytes, pass));
-    if (isNew)
-        entry->second =
-            pass == Pass::Forward ? m_costs.transfer(before, behind, bytes) : m_costs.transfer(behind, before, bytes);
+    if (isNew) {
+        const auto &from = pass == Pass::Forward ? before : behind;
+        const auto &to = pass == Pass::Forward ? behind : before;
+        const plan::Stage &sender = m_in.source.plan.stages[pass == Pass::Forward ? after - 1 : after];
+        const bool all = m_costs.fact(cost::kWholeTransfers) > 0 && !cutWithin(after);
+        entry->second = m_costs.transfer(from, to, all ? bytes * static_cast<double>(sender.shards()) : bytes)
+            + gathering(after, bytes, pass);
+    }
     return entry->second;
+}
+
+bool TaskTimes::cutWithin(std::size_t after) const
+{
+    const std::vector<sharding::NdSbp> &outputs = m_in.stages[after - 1].outputs();
+    return std::any_of(outputs.begin(), outputs.end(), [](const sharding::NdSbp &sbp) {
+        return std::any_of(sbp.begin() + std::min<std::ptrdiff_t>(1, std::ssize(sbp)), sbp.end(),
+                           [](const sharding::Sbp &one) { return one.kind == sharding::Sbp::Kind::Split; });
+    });
+}
+
+Seconds TaskTimes::gathering(std::size_t after, double bytes, Pass pass)
+{
+    const plan::Stage &to = m_in.source.plan.stages[pass == Pass::Forward ? after : after - 1];
+    const std::size_t shards = to.shards();
+    if (shards < 2 || !(m_costs.fact(cost::kGatheredTransfers) > 0) || cutWithin(after))
+        return Seconds(0);
+    // Devices of a replica lie behind each other, and each replica gathers its own samples.
+    return m_costs.collective(cost::Collective::AllGather, std::span(to.devices).first(shards),
+                              bytes / static_cast<double>(to.devices.size()));
 }
 
 Seconds TaskTimes::copy(const std::vector<DeviceId> &devices, double bytes) const

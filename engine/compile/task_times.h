@@ -92,6 +92,11 @@ private:
     [[nodiscard]] Seconds waitOfLaunches(const Slice &slice, const std::vector<PassPart> &pass);
     /// From one side of the cut to the other: as long as over another cut whose devices lie alike.
     Seconds crossing(std::size_t after, double bytes, Pass pass);
+    /// Whether devices that share a replica hold parts of what crosses the cut before stage @p after (sequence
+    /// parallelism).
+    [[nodiscard]] bool cutWithin(std::size_t after) const;
+    /// What receivers take to gather @p bytes of all replicas, if the framework sends parts of what they hold whole.
+    [[nodiscard]] Seconds gathering(std::size_t after, double bytes, Pass pass);
     /// Reads and writes @p bytes, which @p devices hold a part of each, in their own memory.
     [[nodiscard]] Seconds copy(const std::vector<DeviceId> &devices, double bytes) const;
     /// For each shard of the stage the devices that hold it, if @p own is one of them; else nothing.

@@ -241,7 +241,7 @@ CostModel::CostModel(std::shared_ptr<const graph::Graph> graph, std::shared_ptr<
         if (const auto it = m_profile->ops.find(op.name); it != m_profile->ops.end() && !it->second.empty())
             figures.measured = &it->second;
     }
-    sums->links.setRings(named(m_profile.get(), "ring_collectives") > 0);
+    sums->links.setRings(named(m_profile.get(), "ring_collectives") > 0, named(m_profile.get(), kPartialGroups));
     for (const cluster::DeviceType &type : m_cluster->types())
         sums->scale.push_back(m_profile ? profileScale(*m_profile, *m_cluster, type) : 0.0);
     sums->parameters = parametersOf(*m_graph, m_layers);
@@ -297,7 +297,9 @@ Seconds CostModel::optimizerStep(Bytes parameters, int streams, std::size_t type
 
 double CostModel::profileScaleOf(std::size_t type) const { return m_sums->scale[type]; }
 
-double CostModel::gradientShare() const { return named(m_profile.get(), "gradient_share", 1); }
+double CostModel::fact(const char *name, double otherwise) const { return named(m_profile.get(), name, otherwise); }
+
+double CostModel::gradientShare() const { return fact("gradient_share", 1); }
 
 Seconds CostModel::taskOverhead(std::size_t type) const
 {

@@ -66,6 +66,14 @@ std::string curveName(Collective kind, std::size_t members);
 inline constexpr const char *kMessageCurve = "message";
 /// In Profile::extra: what a collective takes of a core for each byte that a rank sends in it.
 inline constexpr const char *kCoreSecondsPerByte = "communication_core_seconds_per_byte";
+// In Profile::extra: how a framework exchanges (resources/docs/cost.md).
+inline constexpr const char *kTransferShare = "transfer_share"; ///< of float32's bytes, between stages of 16 bits
+inline constexpr const char *kBlockingTransfers = "blocking_transfers"; ///< 1: a rank computes nothing while it sends
+/// 1: devices that share a replica send a part each, which the receivers gather; else parts stay parts.
+inline constexpr const char *kGatheredTransfers = "gathered_transfers";
+inline constexpr const char *kWholeTransfers = "whole_transfers"; ///< 1: each of them sends all
+inline constexpr const char *kExchangeAtEnd = "exchange_at_end";  ///< 1: no gradient travels before the last pass ends
+inline constexpr const char *kPartialGroups = "partial_group_bytes_per_second"; ///< see link_collectives.h
 
 std::string toJson(const Profile &profile); ///< `planloom.profile/1`, resources/docs/formats/profile.md
 Result<Profile> profileFromJson(std::string_view text);
@@ -125,6 +133,10 @@ public:
     /// What a collective takes of a core for each byte that a rank on a device of type @p type sends: profile's
     /// communication_core_seconds_per_byte, else 0.
     [[nodiscard]] double coreSecondsPerByte(std::size_t type) const;
+    /// Figure @p name of Profile::extra, for all devices; @p otherwise where it is not there.
+    [[nodiscard]] double fact(const char *name, double otherwise = 0) const;
+    /// What stages send each other, against float32: in 16 bits profile's transfer_share, else 1.
+    [[nodiscard]] double transferShare() const { return m_half ? fact(kTransferShare, 1) : 1; }
     /// What gradients are exchanged as, against float32: profile's gradient_share, else 1.
     [[nodiscard]] double gradientShare() const;
     /// A rank's overhead per task: profile's task_overhead_seconds, else 0.

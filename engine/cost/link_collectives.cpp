@@ -144,6 +144,38 @@ void addDirect(LinkLoads &loads, const Machines &machines, double bytes)
     }
 }
 
+/// NVLinks between the devices of a group on one machine.
+struct DirectLinks {
+    double leastRate = 0; ///< bytes a second of all links of one member to others; 0: some member has none
+    double latency = 0;
+};
+
+DirectLinks directLinks(const Cluster &cluster, const std::vector<DeviceId> &members)
+{
+    std::vector<double> rates(members.size(), 0.0);
+    DirectLinks links;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+        for (std::size_t j = i + 1; j < members.size(); ++j) {
+            std::size_t steps = 0;
+            const Link *last = nullptr;
+            cluster::walkRoute(cluster.routes(), cluster.links(), cluster.vertexOf(members[i]),
+                               cluster.vertexOf(members[j]), [&](std::size_t index, std::size_t, std::size_t) {
+                                   ++steps;
+                                   last = &cluster.links()[index];
+                               });
+            if (steps != 1 || last->kind != Link::Kind::NvLink)
+                continue;
+            rates[i] += last->collective;
+            rates[j] += last->collective;
+            links.latency = std::max(links.latency, last->latency.value());
+        }
+        if (rates[i] <= 0)
+            return {};
+    }
+    links.leastRate = *std::min_element(rates.begin(), rates.end());
+    return links;
+}
+
 /// An all-reduce moves twice as much as the others.
 double comparable(Collective kind, double bytes, double members)
 {
@@ -158,7 +190,8 @@ const char *name(Algorithm algorithm)
     return kNames[static_cast<std::size_t>(algorithm)];
 }
 
-LinkCollectives::LinkCollectives(const Cluster &cluster, std::span<const std::vector<DeviceId>> groups, Ways ways)
+LinkCollectives::LinkCollectives(const Cluster &cluster, std::span<const std::vector<DeviceId>> groups, Ways ways,
+                                 double partialRate)
     : m_ways(ways)
 {
     std::vector<Machines> all;
@@ -169,6 +202,9 @@ LinkCollectives::LinkCollectives(const Cluster &cluster, std::span<const std::ve
     makeRings(cluster, all);
     if (ways == Ways::Processor)
         return;
+    joinLinks(cluster, all);
+    if (partialRate > 0)
+        holdBack(cluster, all, partialRate);
     if (ways == Ways::Library)
         makeHierarchy(cluster, all);
     makeDirect(cluster, all);
@@ -189,6 +225,43 @@ void LinkCollectives::makeRings(const Cluster &cluster, std::span<const Machines
     const double steps = 2 * (m_members - 1);
     m_ring = {true, one.busiest(&Link::collective), steps * one.latency()};
     m_rings = {several, several ? many.busiest(&Link::collective) : 0, steps * many.latency()};
+}
+
+/// Rings over all links that join the members of a machine directly: each enters and leaves a member once, so that the
+/// rate of all of them is that of the links of the member that has the least.
+void LinkCollectives::joinLinks(const Cluster &cluster, std::span<const Machines> groups)
+{
+    double least = kNever;
+    double latency = 0;
+    for (const Machines &machines : groups) {
+        if (machines.size() != 1)
+            return;
+        const DirectLinks links = directLinks(cluster, machines.front());
+        least = std::min(least, links.leastRate);
+        latency = std::max(latency, links.latency);
+    }
+    if (!(least > 0))
+        return;
+    const double perByte = 2 * (m_members - 1) / m_members / least;
+    if (perByte < m_ring.perByte)
+        m_rings = {true, perByte, 2 * (m_members - 1) * latency};
+}
+
+/// Groups with some of a machine's devices: rings enter and leave the machine by one member's port, which the others
+/// reach through the host.
+void LinkCollectives::holdBack(const Cluster &cluster, std::span<const Machines> groups, double partialRate)
+{
+    const bool partial = std::any_of(groups.begin(), groups.end(), [&](const Machines &machines) {
+        return machines.size() > 1 && std::any_of(machines.begin(), machines.end(), [&](const auto &machine) {
+                   const cluster::Node &node = cluster.nodes()[cluster.device(machine.front()).node.index()];
+                   return machine.size() > 1 && machine.size() < node.devices.size();
+               });
+    });
+    if (!partial)
+        return;
+    const double least = 2 * (m_members - 1) / m_members / partialRate;
+    m_ring.perByte = std::max(m_ring.perByte, least);
+    m_rings.perByte = std::max(m_rings.perByte, least);
 }
 
 void LinkCollectives::makeHierarchy(const Cluster &cluster, std::span<const Machines> groups)
@@ -298,7 +371,7 @@ std::shared_ptr<const LinkCollectives> LinkCache::of(const Cluster &cluster,
     }
     const bool library = DeviceModel::of(cluster.typeOf(groups.front().front())).has_value();
     const Ways ways = !library ? Ways::Processor : m_rings ? Ways::Rings : Ways::Library;
-    auto made = std::make_shared<const LinkCollectives>(cluster, groups, ways);
+    auto made = std::make_shared<const LinkCollectives>(cluster, groups, ways, m_partialRate);
     const std::unique_lock lock(m_guard);
     std::size_t devices = 1;
     for (const auto &group : groups)

@@ -45,12 +45,16 @@ struct CollectiveCost {
 };
 
 /// Cost of a collective over the links of a cluster, for any size: latencies and seconds per byte of each
-/// algorithm, worked out once from the loads on the links. Groups that communicate at once share links. Making one
-/// costs O(members * links of a route), asking it O(1). Immutable.
+/// algorithm, worked out once from the loads on the links. Groups that communicate at once share links. Of devices that
+/// NVLinks join directly, without a switch, a library's rings use all links among the members together: the member with
+/// the fewest counts. Making one costs O(members * links of a route), asking it O(1). Immutable.
 class LinkCollectives {
 public:
-    /// @p groups: at least one, of two or more members each.
-    LinkCollectives(const cluster::Cluster &cluster, std::span<const std::vector<DeviceId>> groups, Ways ways);
+    /// @p groups: at least one, of two or more members each. @p partialRate: bytes a second that a ring of a group with
+    /// several, but not all devices of a machine moves between machines at most, where the library reaches a port of
+    /// another device through the host only; 0: as the links are.
+    LinkCollectives(const cluster::Cluster &cluster, std::span<const std::vector<DeviceId>> groups, Ways ways,
+                    double partialRate = 0);
 
     /// The fastest way. @p bytes as collectives.h counts them.
     [[nodiscard]] CollectiveCost cost(Collective kind, double bytes) const;
@@ -65,6 +69,8 @@ private:
         double latency = 0; ///< of all steps, one after the other
     };
     void makeRings(const cluster::Cluster &cluster, std::span<const Machines> groups);
+    void joinLinks(const cluster::Cluster &cluster, std::span<const Machines> groups);
+    void holdBack(const cluster::Cluster &cluster, std::span<const Machines> groups, double partialRate);
     void makeHierarchy(const cluster::Cluster &cluster, std::span<const Machines> groups);
     void makeDirect(const cluster::Cluster &cluster, std::span<const Machines> groups);
 
@@ -77,13 +83,18 @@ private:
 /// LinkCollectives of the groups asked for so far. Thread-safe.
 class LinkCache {
 public:
-    /// GPUs use rings only. To be said before anything is asked.
-    void setRings(bool rings) { m_rings = rings; }
+    /// @p rings: GPUs use rings only; @p partialRate as LinkCollectives has it. To be said before anything is asked.
+    void setRings(bool rings, double partialRate = 0)
+    {
+        m_rings = rings;
+        m_partialRate = partialRate;
+    }
     std::shared_ptr<const LinkCollectives> of(const cluster::Cluster &cluster,
                                               std::vector<std::vector<DeviceId>> groups) const;
 
 private:
     bool m_rings = false;
+    double m_partialRate = 0;
     mutable std::shared_mutex m_guard;
     mutable std::size_t m_keptDevices = 0; ///< in the groups that are kept
     mutable std::map<std::vector<std::vector<DeviceId>>, std::shared_ptr<const LinkCollectives>> m_kept;

@@ -149,7 +149,8 @@ double Links::transferSeconds(std::size_t a, std::size_t b, std::size_t c, bool 
     const std::span<const DeviceId> all(m_line.devices);
     const auto before = all.subspan(a * m_line.unit, (b - a) * m_line.unit);
     const auto behind = all.subspan(b * m_line.unit, (c - b) * m_line.unit);
-    return m_costs.transfer(back ? behind : before, back ? before : behind, bytes).value();
+    const double travels = bytes * m_costs.transferShare();
+    return m_costs.transfer(back ? behind : before, back ? before : behind, travels).value();
 }
 
 double Links::transfer(std::size_t a, std::size_t b, std::size_t c, double bytes)

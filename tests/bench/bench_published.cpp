@@ -2,7 +2,7 @@
 // Published training runs, predicted on the way that `planloom plan` goes: seconds of an iteration and memory of a
 // device, the error of each row and group, on even and on odd rows, and whether layouts of one model are ranked as they
 // were measured. Rows that plans cannot express are listed with what is missing. Arguments: [WORD]: only runs whose
-// name contains it; [NAME=VALUE]...: replaces a constant of every framework, to fit it.
+// name contains it; [NAME=VALUE]...: a constant instead of those of all frameworks and machines, to fit it.
 #include "tests/bench/published_errors.h"
 
 #include <cmath>
@@ -80,15 +80,24 @@ void printSummary(const std::vector<Outcome> &outcomes)
     }
 }
 
+void printConstants(const std::string &name, const bench::Constants &constants)
+{
+    if (constants.empty())
+        return;
+    std::printf("- %s:", name.c_str());
+    for (const auto &[constant, value] : constants)
+        std::printf(" %s %g", constant.c_str(), value);
+    std::printf("\n");
+}
+
 void printFrameworks()
 {
-    std::printf("\nWhat a framework does beside its plans: chosen with all rows in view\n\n");
-    for (const bench::PublishedFramework &framework : bench::publishedFrameworks()) {
-        std::printf("- %s%s%s:", framework.name, *framework.machines != 0 ? ", on " : "", framework.machines);
-        for (const auto &[name, value] : framework.extra)
-            std::printf(" %s %g", name.c_str(), value);
-        std::printf("%s\n", framework.exchangesLast ? ", gradients exchanged at the end" : "");
-    }
+    std::printf("\nWhat frameworks and machines do beside plans\n\n");
+    for (const cost::Framework &framework : cost::frameworks())
+        printConstants(framework.name, framework.facts);
+    for (const bench::PublishedMachines &machines : bench::allPublishedMachines())
+        printConstants(machines.name, machines.extra);
+    printConstants("instead", bench::publishedOverrides());
 }
 
 int run(const std::string &wanted)
@@ -146,8 +155,7 @@ int main(int argc, char **argv)
         if (sign == std::string::npos)
             wanted = argument;
         else
-            for (bench::PublishedFramework &framework : bench::publishedFrameworks())
-                framework.extra[argument.substr(0, sign)] = std::atof(argument.c_str() + sign + 1);
+            bench::publishedOverrides()[argument.substr(0, sign)] = std::atof(argument.c_str() + sign + 1);
     }
     return run(wanted);
 }

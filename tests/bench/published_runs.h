@@ -2,6 +2,8 @@
 #pragma once
 
 #include "engine/base/result.h"
+#include "engine/cost/framework.h"
+#include "engine/graph/rewrite/form.h"
 #include "engine/graph/zoo/zoo.h"
 #include "planners/registry.h"
 
@@ -19,6 +21,8 @@
 /// The rows of tests/golden/published/runs.txt as problems and options of the manual planner.
 namespace planloom::bench {
 
+using Constants = std::map<std::string, double>;
+
 /// A row, by the names of its columns; the file explains them.
 class PublishedRun {
 public:
@@ -34,11 +38,6 @@ public:
         if (value.ends_with('?'))
             value.pop_back();
         return value;
-    }
-    [[nodiscard]] bool old() const ///< of frameworks before fused attention
-    {
-        const std::string &group = text("group");
-        return group == "sc21" || group == "vtrain" || group == "vtrain1" || group == "dlperf" || group == "megascale";
     }
     /// Rows of one model on one number of devices, whose layouts can be ranked.
     [[nodiscard]] std::string model() const
@@ -83,35 +82,72 @@ inline Result<std::vector<PublishedRun>> readPublishedRuns(const std::string &pa
     return runs;
 }
 
-/// Machines of equal devices behind a switch, with ports into one network.
+/// Machines of equal devices, with ports into one network.
 struct PublishedMachines {
     const char *name;
     const char *type;
-    double nvLink; ///< bytes a second, of a device
+    double nvLink; ///< bytes a second, of a device to the switch; of one link where there is no switch
     int ports;     ///< of a machine
     double port;   ///< bytes a second
-    int devices = 8;
+    bool hasSwitch = true;
     double memoryGb = 0;    ///< 0: the type's
     double bandwidthGb = 0; ///< a second; 0: the type's
+    Constants extra = {};   ///< cost::Profile::extra: what holds on these machines
 };
+inline constexpr int kDevicesOfMachine = 8;
 
-/// Effective rates as in engine/cluster/presets.cpp: of a port of 200 Gb/s 24 GB/s. V100: NVLink 2 moves 150 GB/s a
-/// direction, of which collectives reach 0.85.
-inline const PublishedMachines *publishedMachines(const std::string &name)
+/// Effective rates as in engine/cluster/presets.cpp: of a port of 200 Gb/s 24 GB/s. V100: each of a device's six links
+/// moves 25 GB/s a direction, of which collectives reach 0.85.
+inline std::vector<PublishedMachines> &allPublishedMachines()
 {
-    static const PublishedMachines kKnown[] = {
+    static std::vector<PublishedMachines> known{
         {"a100-8x200", "A100-80GB", 235e9, 8, 24e9},
-        {"a100-4x200", "A100-80GB", 235e9, 4, 24e9},
+        {"a100-4x200", "A100-80GB", 235e9, 4, 24e9, true, 0, 0, {{cost::kPartialGroups, 6.5e9}}},
         {"a100-40-8x200", "A100-40GB", 235e9, 8, 24e9},
         {"h100-8x400", "H100-SXM", 370e9, 8, 48e9},
-        {"h100-500w-8x400", "H100-SXM", 370e9, 8, 48e9, 8, 96, 2400},
+        {"h100-500w-8x400", "H100-SXM", 370e9, 8, 48e9, true, 96, 2400, {{"product_share", 0.85}}},
         {"h200-8x400", "H200-SXM", 370e9, 8, 48e9},
-        {"v100-1x100", "V100-16GB", 128e9, 1, 12e9},
+        {"v100-1x100", "V100-16GB", 21.25e9, 1, 12e9, false},
     };
-    for (const PublishedMachines &known : kKnown)
+    return known;
+}
+
+inline const PublishedMachines *publishedMachines(const std::string &name)
+{
+    for (const PublishedMachines &known : allPublishedMachines())
         if (name == known.name)
             return &known;
     return nullptr;
+}
+
+/// How many links join devices @p a and @p b of a machine with eight V100, as `nvidia-smi topo -m` shows them.
+inline int linksBetween(int a, int b)
+{
+    constexpr int kLinks[kDevicesOfMachine][kDevicesOfMachine] = {{0, 1, 1, 2, 2, 0, 0, 0}, {1, 0, 2, 1, 0, 2, 0, 0},
+                                                                  {1, 2, 0, 2, 0, 0, 1, 0}, {2, 1, 2, 0, 0, 0, 0, 1},
+                                                                  {2, 0, 0, 0, 0, 1, 1, 2}, {0, 2, 0, 0, 1, 0, 2, 1},
+                                                                  {0, 0, 1, 0, 1, 2, 0, 2}, {0, 0, 0, 1, 2, 1, 2, 0}};
+    return kLinks[a][b];
+}
+
+/// NVLinks of one machine with @p devices, which are vertices of @p builder.
+inline void joinDevices(cluster::ClusterBuilder &builder, const PublishedMachines &machines, NodeId node,
+                        const std::vector<std::size_t> &devices)
+{
+    const auto link = [&](std::size_t a, std::size_t b, double rate) {
+        builder.link({cluster::Link::Kind::NvLink, a, b, rate, rate, Seconds(1.5e-6), true});
+    };
+    if (machines.hasSwitch) {
+        const std::size_t inside =
+            builder.vertex({cluster::Vertex::Kind::Switch, fmt::format("n{}:sw", node.value), {}, node});
+        for (const std::size_t device : devices)
+            link(device, inside, machines.nvLink);
+        return;
+    }
+    for (std::size_t a = 0; a < devices.size(); ++a)
+        for (std::size_t b = a + 1; b < devices.size(); ++b)
+            if (const int count = linksBetween(static_cast<int>(a), static_cast<int>(b)); count > 0)
+                link(devices[a], devices[b], count * machines.nvLink);
 }
 
 inline Result<cluster::Cluster> publishedCluster(const PublishedRun &run)
@@ -125,82 +161,47 @@ inline Result<cluster::Cluster> publishedCluster(const PublishedRun &run)
         type.memoryBandwidth = machines.bandwidthGb * 1e9;
     const std::size_t index = builder.type(type);
     const std::int64_t devices = run.count("devices");
-    const std::int64_t perMachine = std::min<std::int64_t>(machines.devices, devices);
+    const std::int64_t perMachine = std::min<std::int64_t>(kDevicesOfMachine, devices);
     const std::size_t network = builder.vertex({cluster::Vertex::Kind::Network, "network", {}, {}});
     for (std::int64_t n = 0; n * perMachine < devices; ++n) {
         const NodeId node = builder.node(fmt::format("n{}", n));
-        const std::size_t inside = builder.vertex({cluster::Vertex::Kind::Switch, fmt::format("n{}:sw", n), {}, node});
         std::vector<std::size_t> nics;
         for (int p = 0; p < machines.ports; ++p) {
             nics.push_back(builder.vertex({cluster::Vertex::Kind::Nic, fmt::format("n{}:nic{}", n, p), {}, node}));
             builder.link({cluster::Link::Kind::Network, nics.back(), network, machines.port, machines.port,
                           Seconds(4e-6), true});
         }
+        std::vector<std::size_t> own;
         for (std::int64_t g = 0; g < perMachine; ++g) {
-            const std::size_t device = builder.vertexOf(builder.device(node, index));
-            builder.link(
-                {cluster::Link::Kind::NvLink, device, inside, machines.nvLink, machines.nvLink, Seconds(1.5e-6), true});
-            builder.link({cluster::Link::Kind::Pcie, device, nics[static_cast<std::size_t>(g) % nics.size()],
+            own.push_back(builder.vertexOf(builder.device(node, index)));
+            builder.link({cluster::Link::Kind::Pcie, own.back(), nics[static_cast<std::size_t>(g) % nics.size()],
                           machines.port, machines.port, Seconds(1e-6), true});
         }
+        joinDevices(builder, machines, node, own);
     }
     return std::move(builder).build();
 }
 
-/// How a framework computes on a kind of device, beside what plans say. The constants are few and round, and the same
-/// for all rows of a framework; they were chosen with all rows in view (resources/docs/cost.md).
-struct PublishedFramework {
-    const char *name;
-    std::vector<const char *> runs;      ///< what their names begin with
-    const char *machines;                ///< what their names begin with
-    std::map<std::string, double> extra; ///< cost::Profile::extra
-    bool exchangesLast = false;          ///< gradients are summed up after the last backward pass, all at once
-    bool shardsOnce = false;             ///< ZeRO's gradients are handed out once an iteration, whatever the level
-    bool halfGradients = false;          ///< models in float16 exchange gradients in float16
-};
-
-inline std::vector<PublishedFramework> &publishedFrameworks()
+inline const cost::Framework &frameworkOf(const PublishedRun &run)
 {
-    static std::vector<PublishedFramework> known{
-        {"Megatron-LM of 2021 to 2023, operators launched one by one",
-         {"sc21", "vtrain", "dlperf.megatron", "megascale"},
-         "",
-         {{"kernel_launch_seconds", 50e-6},
-          {"update_overhead_seconds", 0.03},
-          {"ring_collectives", 1},
-          {"product_ramp", 96}},
-         true,
-         true,
-         true},
-        {"OneFlow of 2021", {"dlperf.oneflow"}, "", {{"ring_collectives", 1}, {"product_ramp", 96}}},
-        {"FSDP, attention in Triton", {"mpt"}, "a100", {{"attention_share", 0.6}}},
-        {"FSDP on the first H100s", {"mpt"}, "h100", {{"attention_share", 0.6}, {"product_share", 0.8}}},
-        {"FSDP2, H100 limited to 500 W", {"titan"}, "h100-500w", {{"product_share", 0.85}}},
-    };
-    return known;
+    return **cost::findFramework(run.text("framework"));
 }
 
-inline PublishedFramework frameworkOf(const PublishedRun &run)
+/// Constants to try instead of those of all frameworks and machines.
+inline Constants &publishedOverrides()
 {
-    for (const PublishedFramework &known : publishedFrameworks())
-        if (run.text("machines").starts_with(known.machines)
-            && std::any_of(known.runs.begin(), known.runs.end(),
-                           [&](const char *prefix) { return run.text("run").starts_with(prefix); }))
-            return known;
-    return {"other", {}, "", {}};
+    static Constants overrides;
+    return overrides;
 }
 
-/// The framework's own times as a profile without operators; null where it has none.
-inline std::shared_ptr<const cost::Profile> frameworkProfile(const PublishedFramework &framework,
-                                                             const std::string &format)
+/// What framework and machines do beside the plan, as a profile without operators.
+inline std::shared_ptr<const cost::Profile> frameworkProfile(const PublishedRun &run)
 {
-    if (framework.extra.empty())
-        return nullptr;
-    auto profile = std::make_shared<cost::Profile>();
-    profile->source = framework.name;
-    profile->extra = framework.extra;
-    if (framework.halfGradients && format == "fp16")
-        profile->extra["gradient_share"] = 0.5;
+    const auto facts = cost::withFacts(nullptr, frameworkOf(run), run.text("format") == "fp16");
+    auto profile = std::make_shared<cost::Profile>(*facts);
+    for (const Constants &more : {publishedMachines(run.assumed("machines"))->extra, publishedOverrides()})
+        for (const auto &[name, value] : more)
+            profile->extra[name] = value;
     return profile;
 }
 
@@ -231,7 +232,7 @@ inline std::string missingOf(const PublishedRun &run)
 /// The vocabulary as Megatron-LM pads it, or so that tensor parallelism divides it.
 inline std::int64_t paddedVocabulary(const PublishedRun &run)
 {
-    const std::int64_t unit = run.count("tensor") * (run.old() ? 128 : 1);
+    const std::int64_t unit = run.count("tensor") * (frameworkOf(run).fusedAttention.value_or(true) ? 1 : 128);
     return (run.count("vocab") + unit - 1) / unit * unit;
 }
 
@@ -248,9 +249,11 @@ inline Result<graph::Graph> publishedModel(const PublishedRun &run)
     config.tiedEmbeddings = run.text("head") == "tied";
     if (run.text("mlp") == "gated")
         return graph::llama(config, run.count("kv"), 500000, 1e-5);
-    if (run.old())
-        config.unfusedDropout = 0.1;
-    return graph::gpt(config);
+    const auto model = graph::gpt(config);
+    if (!model)
+        return model.error();
+    const cost::Framework &framework = frameworkOf(run);
+    return graph::inForm(*model, {framework.fusedAttention, framework.dropout});
 }
 
 inline Result<planners::Problem> publishedProblem(const PublishedRun &run)
@@ -263,16 +266,13 @@ inline Result<planners::Problem> publishedProblem(const PublishedRun &run)
         return cluster.error();
     planners::Problem problem;
     problem.precision = plan::Precision::BFloat16;
-    problem.subject =
-        plan::inPrecision(plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(model)),
-                                            std::make_shared<const cluster::Cluster>(*std::move(cluster)),
-                                            frameworkProfile(frameworkOf(run), run.text("format")), run.text("run")),
-                          problem.precision);
+    problem.subject = plan::inPrecision(plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(model)),
+                                                          std::make_shared<const cluster::Cluster>(*std::move(cluster)),
+                                                          frameworkProfile(run), run.text("run")),
+                                        problem.precision);
     problem.globalBatch = run.count("batch");
     problem.microBatch = run.has("micro") ? run.count("micro") : problem.globalBatch / run.count("data");
-    problem.zero = static_cast<int>(run.count("zero"));
-    if (frameworkOf(run).shardsOnce)
-        problem.zero = std::min(problem.zero, 1);
+    problem.zero = std::min(static_cast<int>(run.count("zero")), frameworkOf(run).mostZero);
     return problem;
 }
 
@@ -323,13 +323,7 @@ inline Result<simulate::Report> predictedRun(const PublishedRun &run)
         (*planners::findPlanner("manual"))->plan(*problem, publishedOptions(run, problem->subject.layers()), progress);
     if (!report)
         return report.error();
-    if (!frameworkOf(run).exchangesLast)
-        return std::move(report->predicted);
-    report->plan.bucketBytes = 0;
-    auto simulation = simulate::simulatePlan(report->plan, problem->subject, {.trace = false, .memory = false});
-    if (!simulation)
-        return simulation.error();
-    return std::move(simulation->report);
+    return std::move(report->predicted);
 }
 
 } // namespace planloom::bench
