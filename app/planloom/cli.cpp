@@ -4,12 +4,14 @@
 
 #include "app/planloom/terminal.h"
 #include "app/planloom/verbs.h"
+#include "engine/cost/framework.h"
 #include "engine/export/export.h"
 #include "engine/import/loss/choice.h"
 
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <functional>
 
 namespace planloom::cli {
@@ -100,6 +102,28 @@ CLI::Option *addLoss(CLI::App *verb, std::vector<std::string> &loss)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
+void addFramework(CLI::App *verb, FrameworkChoice &choice)
+{
+    std::vector<std::string> names;
+    for (const cost::Framework &framework : cost::frameworks())
+        names.push_back(framework.name);
+    constexpr double kMostDropped = 0.99;
+    verb->add_option("--framework", choice.name,
+                     "Framework whose fused kernels, launches, sends and exchanges are predicted: "
+                         + fmt::format("{}", fmt::join(names, ", ")))
+        ->check(CLI::IsMember(names))
+        ->type_name("NAME");
+    verb->add_option("--attention", choice.attention,
+                     "Whether attention is one kernel or keeps scores in memory; default: the framework's, or the "
+                     "model's")
+        ->check(CLI::IsMember({"fused", "unfused"}))
+        ->type_name("FORM");
+    verb->add_option("--dropout", choice.dropout,
+                     "Share of activations that are dropped, each mask kept in memory; default: likewise")
+        ->check(CLI::Range(0.0, kMostDropped))
+        ->type_name("X");
+}
+
 void addProfileSamples(CLI::App *verb, double &samples)
 {
     constexpr double kMostSamples = 1e9;
@@ -175,6 +199,7 @@ void addPlan(Command &command)
     addProfileSamples(verb, options.profileSamples);
     verb->add_option("--cluster", options.cluster, kCluster)->required();
     verb->add_option("--profile", options.profile, "Measured times, from planloom profile");
+    addFramework(verb, options.framework);
     verb->add_option("--planner", options.planner,
                      "Planner to use (see planloom planners); all: compare every planner that searches")
         ->capture_default_str();
@@ -235,6 +260,7 @@ void addSimulate(Command &command)
                              "planloom simulate nano.plan.json --trace nano.trace.json",
                              [&command](Output &output) { return simulate(command.simulate, output); });
     verb->add_option("plan", command.simulate.plan, "Plan file")->required()->type_name("PLAN");
+    addFramework(verb, command.simulate.framework);
     verb->add_option("--trace", command.simulate.trace,
                      "Write the timeline: FILE.json in Chrome's format, else Planloom's own")
         ->type_name("FILE");

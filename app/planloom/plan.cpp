@@ -417,6 +417,8 @@ Result<Asked> askedOf(const PlanOptions &options, Output &output)
 {
     auto subject = loadSubject(options.model, {options.sequence, options.loss, options.profileSamples}, options.cluster,
                                options.profile, output);
+    if (subject)
+        subject = asComputedBy(options.framework, *std::move(subject));
     if (!subject)
         return subject.error();
     if (!options.from.empty()) {

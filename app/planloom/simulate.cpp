@@ -66,6 +66,11 @@ Status simulate(const SimulateOptions &options, Output &output)
     auto document = readPlanOrRun(options.plan);
     if (!document)
         return document.error();
+    auto computed = asComputedBy(options.framework, document->subject);
+    if (!computed)
+        return computed.error();
+    if (computed->costs != document->subject.costs)
+        document->subject = plan::inPrecision(*computed, document->plan.precision);
     if (const Status ordered = takeOrder(options.order, *document); !ordered)
         return ordered;
     auto simulation = simulate::simulatePlan(document->plan, document->subject, {!options.trace.empty(), false});

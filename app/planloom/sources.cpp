@@ -2,7 +2,9 @@
 #include "app/planloom/sources.h"
 
 #include "engine/base/files.h"
+#include "engine/cost/framework.h"
 #include "engine/graph/gradients/loss.h"
+#include "engine/graph/rewrite/form.h"
 #include "executor/data/data_set.h"
 
 #include <algorithm>
@@ -66,6 +68,36 @@ Result<plan::Subject> loadSubject(const std::string &model, const import::ModelO
         times = std::make_shared<const cost::Profile>(*std::move(read));
     }
     return plan::makeSubject(loaded->graph, *devices, times, loaded->source);
+}
+
+Result<plan::Subject> asComputedBy(const FrameworkChoice &choice, plan::Subject subject)
+{
+    graph::Form form{{}, choice.dropout};
+    std::shared_ptr<const cost::Profile> profile = subject.profile;
+    if (!choice.name.empty()) {
+        const auto framework = cost::findFramework(choice.name);
+        if (!framework)
+            return badInput("--framework: " + framework.error().message);
+        form.fusedAttention = (*framework)->fusedAttention;
+        form.dropout = choice.dropout ? choice.dropout : (*framework)->dropout;
+        const auto types = subject.cluster->types();
+        const bool float16 = std::none_of(types.begin(), types.end(), [](const cluster::DeviceType &type) {
+            return type.peakFlops.contains("bfloat16");
+        });
+        profile = cost::withFacts(profile, **framework, float16);
+    }
+    if (!choice.attention.empty())
+        form.fusedAttention = choice.attention == "fused";
+    std::shared_ptr<const graph::Graph> model = subject.graph;
+    if (form.changes() && !graph::isLayerProfile(*model)) {
+        auto formed = graph::inForm(*model, form);
+        if (!formed)
+            return formed.error();
+        model = std::make_shared<const graph::Graph>(*std::move(formed));
+    }
+    if (model == subject.graph && profile == subject.profile)
+        return subject;
+    return plan::makeSubject(model, subject.cluster, profile, subject.modelSource);
 }
 
 Status checkTraining(const graph::Graph &graph)

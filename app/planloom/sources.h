@@ -2,6 +2,7 @@
 #pragma once
 
 #include "app/planloom/output.h"
+#include "app/planloom/verbs.h"
 #include "engine/import/import.h"
 #include "engine/plan/plan.h"
 #include "engine/store/store.h"
@@ -16,6 +17,9 @@ namespace planloom::cli {
 /// Model, cluster and, if @p profile is not empty, measured times. The importer's warnings become notes.
 Result<plan::Subject> loadSubject(const std::string &model, const import::ModelOptions &how, const std::string &cluster,
                                   const std::string &profile, Output &output);
+/// @p subject with the form of model and the facts of the framework that was chosen; as it is where none was. Errors:
+/// NotFound (the framework), those of graph::inForm.
+Result<plan::Subject> asComputedBy(const FrameworkChoice &choice, plan::Subject subject);
 /// Whether `train` can run a model: what inspect, plan and train go by. Errors: graph::checkTrainable,
 /// data::needsOf.
 Status checkTraining(const graph::Graph &graph);

@@ -22,6 +22,13 @@ Status models(Output &output);
 Status planners(Output &output);
 Status clusters(Output &output);
 
+/// `--framework`, `--attention` and `--dropout`: how a framework computes beside plans (cost/framework.h).
+struct FrameworkChoice {
+    std::string name;              ///< empty: none
+    std::string attention;         ///< "fused" or "unfused"; empty: the framework's, else the model's
+    std::optional<double> dropout; ///< unset: likewise
+};
+
 /// Command line of `inspect`.
 struct InspectOptions {
     std::string what;              ///< a file, a run's folder, zoo:NAME, preset:NAME, local[:N]
@@ -39,7 +46,8 @@ struct PlanOptions {
     double profileSamples = 0;     ///< of a layer profile that does not say them; 0: not given
     std::string cluster;
     std::string profile; ///< empty: none
-    std::string from;    ///< another program's configuration to make the plan of, with planner manual; empty: none
+    FrameworkChoice framework;
+    std::string from; ///< another program's configuration to make the plan of, with planner manual; empty: none
     std::string planner = "dapple";
     std::int64_t batch = 0;
     std::optional<std::int64_t> microBatch;
@@ -70,10 +78,11 @@ Status plan(const PlanOptions &options, Output &output);
 /// Command line of `simulate`.
 struct SimulateOptions {
     std::string plan;
-    std::string trace;     ///< .json: Chrome's format, else ours; empty: none
-    std::string order;     ///< PyTorch's schedule in CSV, instead of the plan's; empty: none
-    std::string out;       ///< plan file to write; empty: none
-    std::string decisions; ///< file for what memory policies decide; empty: none
+    FrameworkChoice framework; ///< beside what the plan file has
+    std::string trace;         ///< .json: Chrome's format, else ours; empty: none
+    std::string order;         ///< PyTorch's schedule in CSV, instead of the plan's; empty: none
+    std::string out;           ///< plan file to write; empty: none
+    std::string decisions;     ///< file for what memory policies decide; empty: none
 };
 Status simulate(const SimulateOptions &options, Output &output);
 

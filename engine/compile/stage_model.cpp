@@ -63,11 +63,14 @@ std::size_t layerOf(const graph::TrainingGraph &training, TensorId parameter, co
     if (readers.empty())
         return 0;
     // Operators keep their scope whatever rewrites make of them, and a layer is a scope.
-    const graph::Op &reader = training.graph.op(readers.front());
-    for (std::size_t l = 0; l < layers.size(); ++l)
-        if (const std::string &scope = model.op(layers.layers[l].first).scope;
-            !scope.empty() && reader.scope.starts_with(scope))
+    const std::string &inside = training.graph.op(readers.front()).scope;
+    for (std::size_t l = 0; l < layers.size(); ++l) {
+        const std::string &scope = model.op(layers.layers[l].first).scope;
+        if (scope.empty() || !inside.starts_with(scope))
+            continue;
+        if (inside.size() == scope.size() || inside[scope.size()] == '/') // h/1 is not around h/10
             return l;
+    }
     return 0;
 }
 

@@ -20,6 +20,7 @@ constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 struct Cut {
     const Bucket *bucket = nullptr;
     std::size_t ordinal = 0;
+    std::size_t layer = 0;            ///< of its first parameter
     std::vector<std::size_t> members; ///< indices into TrainingGraph::parameters, by entry
     std::vector<std::int64_t> over;   ///< mesh dimensions
     std::int64_t parts = 1;
@@ -53,6 +54,7 @@ public:
                 cut.members.push_back(index.at(entry.parameter));
             for (const int dimension : tensors.parameters[cut.members.front()].reduceOver)
                 cut.over.push_back(dimension);
+            cut.layer = tensors.parameters[cut.members.front()].layer;
             findUses(cut);
             m_cuts.push_back(std::move(cut));
         }
@@ -108,8 +110,8 @@ private:
         m_gathered.clear();
     }
 
-    /// Gathers whose turn comes before operator @p at: those that it reads itself, and the next bucket's, so that it
-    /// travels meanwhile.
+    /// Gathers whose turn comes before operator @p at: that of the bucket that it reads first, and those of the layer
+    /// and of the next one, so that they travel meanwhile.
     void gatherFor(std::size_t at, int pass)
     {
         std::vector<const Cut *> order;
@@ -122,9 +124,12 @@ private:
         for (std::size_t k = 0; k < order.size(); ++k) {
             if (order[k]->firstUse[pass] != at)
                 continue;
-            const std::size_t last = std::min(k + 2, order.size());
-            for (std::size_t ahead = k; ahead < last; ++ahead)
-                gather(*order[ahead], like);
+            const auto isOther = [&order, k](const Cut *cut) { return cut->layer != order[k]->layer; };
+            const auto next = std::find_if(order.begin() + static_cast<std::ptrdiff_t>(k), order.end(), isOther);
+            const auto end =
+                std::find_if(next, order.end(), [next](const Cut *cut) { return cut->layer != (*next)->layer; });
+            for (auto ahead = order.begin() + static_cast<std::ptrdiff_t>(k); ahead != end; ++ahead)
+                gather(**ahead, like);
             unpack(*order[k], like);
         }
     }
@@ -153,8 +158,8 @@ private:
             m_rewriter.map(m_training.parameters[cut.members[e]], made[e]);
     }
 
-    /// Sends off the gradients of buckets that operator @p at completes. The sum is taken up one exchange later, so
-    /// that it travels meanwhile.
+    /// Sends off the gradients of buckets that operator @p at completes. The sums of a layer are taken up behind the
+    /// first exchange of the next one, so that they travel meanwhile.
     void exchangeAfter(std::size_t at)
     {
         const Op &like = m_training.graph.ops()[at];
@@ -173,10 +178,12 @@ private:
                                 {{"offsets", offsets}, {"elements", cut.bucket->elements}, {"parts", cut.parts}}, like);
             Pending pending{m_rewriter.emit("ReduceScatter", {packed}, {{"mesh_dims", cut.over}, {"parts", cut.parts}},
                                             like),
-                            cut.ordinal};
-            for (auto &[earlier, earlierLike] : m_pending)
-                settle(earlier, like);
-            m_pending.clear();
+                            cut.ordinal, cut.layer};
+            if (!m_pending.empty() && m_pending.back().first.layer != cut.layer) {
+                for (auto &[earlier, earlierLike] : m_pending)
+                    settle(earlier, like);
+                m_pending.clear();
+            }
             m_pending.emplace_back(pending, &like);
         }
     }
@@ -184,6 +191,7 @@ private:
     struct Pending {
         TensorId sum;
         std::size_t ordinal = 0;
+        std::size_t layer = 0;
     };
 
     void settle(const Pending &pending, const Op &like)

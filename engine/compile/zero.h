@@ -25,7 +25,7 @@ struct CutTraining {
 
 /// Rewrites what a stage's devices run, of which @p rank has one, for buckets of ZeRO level 2 and 3. Gradients of a
 /// bucket are packed and reduce-scattered as soon as the last of them is there; each device keeps the sum of its shard.
-/// At level 3 each device keeps its shard of the parameters only: they are gathered one bucket ahead of their first use
+/// At level 3 each device keeps its shard of the parameters only: they are gathered one layer ahead of their first use
 /// in each pass, and forgotten after their last. Errors: those of GraphBuilder::build.
 Result<CutTraining> cutParameters(const graph::TrainingGraph &training, const StageTensors &tensors, RankId rank,
                                   const Buckets &buckets, const FoldedTeams &teams);

@@ -107,7 +107,7 @@ inline std::vector<PublishedMachines> &allPublishedMachines()
         {"h100-8x400", "H100-SXM", 370e9, 8, 48e9},
         {"h100-500w-8x400", "H100-SXM", 370e9, 8, 48e9, true, 96, 2400, {{"product_share", 0.85}}},
         {"h200-8x400", "H200-SXM", 370e9, 8, 48e9},
-        {"v100-1x100", "V100-16GB", 21.25e9, 1, 12e9, false},
+        {"v100-1x100", "V100-16GB", 21.25e9, 1, 10.5e9, false},
     };
     return known;
 }
@@ -118,6 +118,13 @@ inline const PublishedMachines *publishedMachines(const std::string &name)
         if (name == known.name)
             return &known;
     return nullptr;
+}
+
+/// Constants to try instead of those of all frameworks and machines; "port": bytes a second of each port.
+inline Constants &publishedOverrides()
+{
+    static Constants overrides;
+    return overrides;
 }
 
 /// How many links join devices @p a and @p b of a machine with eight V100, as `nvidia-smi topo -m` shows them.
@@ -159,6 +166,8 @@ inline Result<cluster::Cluster> publishedCluster(const PublishedRun &run)
         type.memory = Bytes(static_cast<std::int64_t>(machines.memoryGb * 1e9));
     if (machines.bandwidthGb > 0)
         type.memoryBandwidth = machines.bandwidthGb * 1e9;
+    const auto tried = publishedOverrides().find("port");
+    const double port = tried != publishedOverrides().end() ? tried->second : machines.port;
     const std::size_t index = builder.type(type);
     const std::int64_t devices = run.count("devices");
     const std::int64_t perMachine = std::min<std::int64_t>(kDevicesOfMachine, devices);
@@ -168,14 +177,13 @@ inline Result<cluster::Cluster> publishedCluster(const PublishedRun &run)
         std::vector<std::size_t> nics;
         for (int p = 0; p < machines.ports; ++p) {
             nics.push_back(builder.vertex({cluster::Vertex::Kind::Nic, fmt::format("n{}:nic{}", n, p), {}, node}));
-            builder.link({cluster::Link::Kind::Network, nics.back(), network, machines.port, machines.port,
-                          Seconds(4e-6), true});
+            builder.link({cluster::Link::Kind::Network, nics.back(), network, port, port, Seconds(4e-6), true});
         }
         std::vector<std::size_t> own;
         for (std::int64_t g = 0; g < perMachine; ++g) {
             own.push_back(builder.vertexOf(builder.device(node, index)));
-            builder.link({cluster::Link::Kind::Pcie, own.back(), nics[static_cast<std::size_t>(g) % nics.size()],
-                          machines.port, machines.port, Seconds(1e-6), true});
+            builder.link({cluster::Link::Kind::Pcie, own.back(), nics[static_cast<std::size_t>(g) % nics.size()], port,
+                          port, Seconds(1e-6), true});
         }
         joinDevices(builder, machines, node, own);
     }
@@ -185,13 +193,6 @@ inline Result<cluster::Cluster> publishedCluster(const PublishedRun &run)
 inline const cost::Framework &frameworkOf(const PublishedRun &run)
 {
     return **cost::findFramework(run.text("framework"));
-}
-
-/// Constants to try instead of those of all frameworks and machines.
-inline Constants &publishedOverrides()
-{
-    static Constants overrides;
-    return overrides;
 }
 
 /// What framework and machines do beside the plan, as a profile without operators.

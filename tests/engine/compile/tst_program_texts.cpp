@@ -109,6 +109,58 @@ private slots:
         QVERIFY(half >= 0.5 * whole);
     }
 
+    /// What stages send each other: halves in 16 bits, a part that is gathered, or everything from each device.
+    void transfersOfFrameworks()
+    {
+        const auto sent = [](const std::map<std::string, double> &extra, plan::Precision precision) {
+            auto profile = std::make_shared<cost::Profile>();
+            profile->extra = extra;
+            const plan::Subject plain = testing::subjectOf(tinyGpt(false), testing::equalNodes(1, 4));
+            const plan::Subject subject =
+                plan::inPrecision(plan::makeSubject(plain.graph, plain.cluster, std::move(profile), "test"), precision);
+            plan::Plan plan = planOf(subject, {{1, 2}, {1, 2}}, 4, 2);
+            plan.precision = precision;
+            auto program = compile::compilePlan(plan, subject, {.bodies = false});
+            if (!program)
+                qFatal("%s", program.error().text().c_str());
+            for (const program::Task &task : program->tasks)
+                if (task.as<program::Transfer>() != nullptr)
+                    return task.duration.value();
+            return 0.0;
+        };
+        using plan::Precision;
+        const double plain = sent({}, Precision::BFloat16);
+        QVERIFY(plain > 0);
+        QVERIFY(sent({{cost::kTransferShare, 0.5}}, Precision::BFloat16) < plain);
+        QCOMPARE(sent({{cost::kTransferShare, 0.5}}, Precision::Float32), sent({}, Precision::Float32));
+        QVERIFY(sent({{cost::kGatheredTransfers, 1}}, Precision::BFloat16) > plain);
+        QVERIFY(sent({{cost::kWholeTransfers, 1}}, Precision::BFloat16) > plain);
+    }
+
+    /// A rank that waits for its messages begins a pass behind what it sent in the pass before.
+    void blockingTransfers()
+    {
+        const auto waits = [](const std::map<std::string, double> &extra) {
+            auto profile = std::make_shared<cost::Profile>();
+            profile->extra = extra;
+            const plan::Subject plain = testing::subjectOf(tinyGpt(false), testing::equalNodes(1, 2));
+            const plan::Subject subject = plan::makeSubject(plain.graph, plain.cluster, std::move(profile), "test");
+            auto program = compile::compilePlan(planOf(subject, {{1, 1}, {1, 1}}, 8, 4), subject, {.bodies = false});
+            if (!program)
+                qFatal("%s", program.error().text().c_str());
+            int found = 0;
+            for (const program::Task &task : program->tasks)
+                for (const program::Dependency &on : program::partOf(program->dependencies, task.dependencies)) {
+                    const auto *sent = program->task(on.task).as<program::Transfer>();
+                    const bool next = task.pass() && program->task(on.task).microBatch != task.microBatch;
+                    found += sent != nullptr && sent->sends && next ? 1 : 0;
+                }
+            return found;
+        };
+        const int before = waits({});
+        QVERIFY2(waits({{cost::kBlockingTransfers, 1}}) >= before + 6, qPrintable(QString::number(before)));
+    }
+
     void texts_data()
     {
         using plan::ScheduleKind;

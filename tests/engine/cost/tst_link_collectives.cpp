@@ -92,6 +92,52 @@ private slots:
                      qPrintable(QString::number(milliseconds(machines), 'f', 6)));
     }
 
+    /// Devices that links join directly: rings over all links among the members. Four devices in a ring with links of
+    /// 20 GB/s and one double link: a pair has its own link, all have the 40 GB/s of the members with two single links.
+    void ringsOverDirectLinks()
+    {
+        cluster::ClusterBuilder builder("direct");
+        const std::size_t type = builder.type(*cluster::knownDeviceType("V100"));
+        const NodeId node = builder.node("n0");
+        std::vector<std::size_t> ends;
+        for (int i = 0; i < 4; ++i)
+            ends.push_back(builder.vertexOf(builder.device(node, type)));
+        const auto join = [&](std::size_t a, std::size_t b, double rate) {
+            builder.link({cluster::Link::Kind::NvLink, ends[a], ends[b], rate, rate, Seconds(1e-6), true});
+        };
+        join(0, 1, 40e9);
+        join(1, 2, 20e9);
+        join(2, 3, 20e9);
+        join(3, 0, 20e9);
+        const auto made = std::move(builder).build();
+        QVERIFY(made.ok());
+        compare(of(*made, {range(0, 2)}).allReduce(Algorithm::Ring, 1e9, kWhole), 1.0 / 40 + 2e-6);
+        compare(of(*made, {range(1, 3)}).allReduce(Algorithm::Ring, 1e9, kWhole), 1.0 / 20 + 2e-6);
+        compare(of(*made, {range(0, 4)}).allReduce(Algorithm::Rings, 1e9, kWhole), 2 * 0.75 / 40 + 6e-6);
+        // Of 0 and 2 no link is their own.
+        QVERIFY(!std::isfinite(
+            of(*made, Groups{Devices{DeviceId(0), DeviceId(2)}}).allReduce(Algorithm::Rings, 1e9, kWhole).value()));
+    }
+
+    /// Groups with some of a machine's devices leave it at the rate that was given; those with all, or one, as before.
+    void someOfAMachinesDevices()
+    {
+        const auto cluster = named("h100-16");
+        const auto slowed = [&](const Devices &group) {
+            const LinkCollectives held(cluster, Groups{group}, Ways::Rings, 5e9);
+            const LinkCollectives free(cluster, Groups{group}, Ways::Rings);
+            return held.allReduce(Algorithm::Ring, 1e9, kWhole).value()
+                / free.allReduce(Algorithm::Ring, 1e9, kWhole).value();
+        };
+        const LinkCollectives held(cluster, Groups{range(0, 16, 4)}, Ways::Rings, 5e9);
+        const double latency = held.allReduce(Algorithm::Ring, 0, kWhole).value();
+        compare(held.allReduce(Algorithm::Ring, 1e9, kWhole), 2 * 0.75 / 5 + latency);
+        QVERIFY(slowed(range(0, 16, 4)) > 2);
+        QCOMPARE(slowed(range(0, 16)), 1.0);
+        QCOMPARE(slowed(range(0, 16, 8)), 1.0);
+        QCOMPARE(slowed(range(0, 4)), 1.0);
+    }
+
     /// On a port per device, eight rings leave a machine by eight ports.
     void rings()
     {
