@@ -2,11 +2,13 @@
 // Published training runs, predicted on the way that `planloom plan` goes: seconds of an iteration and memory of a
 // device, the error of each row and group, on even and on odd rows, and whether layouts of one model are ranked as they
 // were measured. Rows that plans cannot express are listed with what is missing. Arguments: [WORD]: only runs whose
-// name contains it; [NAME=VALUE]...: a constant instead of those of all frameworks and machines, to fit it.
+// name contains it; [NAME=VALUE]...: a constant instead of those of all frameworks and machines. Without arguments also
+// what other constants would make of the errors.
 #include "tests/bench/published_errors.h"
 
 #include <cmath>
 #include <cstdio>
+#include <set>
 
 namespace {
 
@@ -100,6 +102,73 @@ void printFrameworks()
     printConstants("instead", bench::publishedOverrides());
 }
 
+/// Figures that were fitted, not read from a framework's documents.
+bool isFitted(const std::string &constant)
+{
+    static const std::set<std::string> kFitted{"attention_share", "kernel_launch_seconds", cost::kPartialGroups,
+                                               "product_ramp",    "product_share",         "update_overhead_seconds"};
+    return kFitted.contains(constant);
+}
+
+/// Mean sizes of errors.
+struct Fit {
+    double even = 0;
+    double odd = 0;
+};
+
+/// Of the runs in @p rows, numbers of @p runs.
+Fit fitOf(const std::vector<PublishedRun> &runs, const std::vector<std::size_t> &rows)
+{
+    double sums[2] = {0, 0};
+    double counts[2] = {0, 0};
+    for (const std::size_t row : rows)
+        if (const auto outcome = bench::predictedOutcome(runs[row], row)) {
+            sums[row % 2] += std::abs(outcome->error());
+            counts[row % 2] += 1;
+        }
+    return {sums[0] / std::max(1.0, counts[0]), sums[1] / std::max(1.0, counts[1])};
+}
+
+/// Each fitted constant of @p owner, and a fifth less and a quarter more: what the runs in @p rows make of it.
+void printFits(const std::string &owner, const bench::Constants &constants, const std::vector<PublishedRun> &runs,
+               const std::vector<std::size_t> &rows)
+{
+    constexpr double kLess = 0.8;
+    constexpr double kMore = 1.25;
+    for (const auto &[name, value] : constants) {
+        if (!isFitted(name) || rows.empty())
+            continue;
+        std::printf("| %-16s | %-30s |", owner.c_str(), name.c_str());
+        for (const double factor : {kLess, 1.0, kMore}) {
+            bench::publishedOverrides()[name] = value * factor;
+            const Fit fit = fitOf(runs, rows);
+            std::printf(" %8.3g: %4.1f, %4.1f %% |", value * factor, 100 * fit.even, 100 * fit.odd);
+            bench::publishedOverrides().erase(name);
+        }
+        std::printf("\n");
+        std::fflush(stdout);
+    }
+}
+
+void printAllFits(const std::vector<PublishedRun> &runs)
+{
+    const auto rowsOf = [&runs](const char *column, const std::string &value) {
+        std::vector<std::size_t> rows;
+        for (std::size_t i = 0; i < runs.size(); ++i)
+            if (runs[i].assumed(column) == value && bench::missingOf(runs[i]).empty())
+                rows.push_back(i);
+        return rows;
+    };
+    std::printf("\nConstants, fitted on even rows: mean size of errors on even and odd rows\n\n| %-16s | %-30s | a "
+                "fifth less | as it is | "
+                "a quarter more |\n|---|---|---|---|---|\n",
+                "of", "constant");
+    for (const cost::Framework &framework : cost::frameworks())
+        printFits(framework.name, framework.facts, runs, rowsOf("framework", framework.name));
+    for (const bench::PublishedMachines &machines : bench::allPublishedMachines())
+        printFits(machines.name, machines.extra, runs, rowsOf("machines", machines.name));
+}
+
 int run(const std::string &wanted)
 {
     const auto runs = bench::readPublishedRuns(PLANLOOM_PUBLISHED_RUNS);
@@ -141,6 +210,8 @@ int run(const std::string &wanted)
             std::printf("%s%s", i > 0 ? ", " : "", names[i].c_str());
         std::printf("\n");
     }
+    if (wanted.empty() && bench::publishedOverrides().empty())
+        printAllFits(*runs);
     return 0;
 }
 

@@ -105,9 +105,9 @@ inline std::vector<PublishedMachines> &allPublishedMachines()
         {"a100-4x200", "A100-80GB", 235e9, 4, 24e9, true, 0, 0, {{cost::kPartialGroups, 6.5e9}}},
         {"a100-40-8x200", "A100-40GB", 235e9, 8, 24e9},
         {"h100-8x400", "H100-SXM", 370e9, 8, 48e9},
-        {"h100-500w-8x400", "H100-SXM", 370e9, 8, 48e9, true, 96, 2400, {{"product_share", 0.85}}},
+        {"h100-500w-8x400", "H100-SXM", 370e9, 8, 48e9, true, 96, 2400, {{"product_share", 0.75}}},
         {"h200-8x400", "H200-SXM", 370e9, 8, 48e9},
-        {"v100-1x100", "V100-16GB", 21.25e9, 1, 10.5e9, false},
+        {"v100-1x100", "V100-16GB", 21.25e9, 1, 10.5e9, false, 0, 0, {{"product_share", 0.96}}},
     };
     return known;
 }

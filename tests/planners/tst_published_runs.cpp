@@ -85,6 +85,10 @@ private slots:
         for (const char *name : {"sc21.39.1b", "vtrain.39.1b.tp8dp8pp8.mb4", "vtrain.175b.tp8dp8pp8.mb2",
                                  "mpt.h100.70b.s2048.64", "megascale.megatron.768"})
             QTest::newRow(name) << QString(name) << 0.05;
+        // Groups of replicas with two and four of a machine's eight devices, before NCCL reached other devices' ports.
+        QTest::newRow("two of eight") << QString("vtrain.3.6b.tp4dp16pp1.mb16") << 0.05;
+        QTest::newRow("four of eight") << QString("vtrain.18.4b.tp2dp32pp4.mb4") << 0.05;
+        QTest::newRow("pairs without a switch") << QString("dlperf.oneflow.2D_4x2x1_16_1536x16") << 0.05;
         // Tensors shared by two machines, over rings; gradients of 16 bits over four ports a machine.
         QTest::newRow("over machines") << QString("vtrain.18.4b.tp16dp16pp1.mb2") << 0.1;
         QTest::newRow("many replicas") << QString("vtrain.18.4b.tp8dp32pp1.mb8") << 0.03;
@@ -103,6 +107,18 @@ private slots:
             QVERIFY2(std::abs(error) < most, qPrintable(QString("off by %1").arg(error)));
             return;
         }
+        QFAIL("the row is not there");
+    }
+    /// FSDP holds two layers at a time: what ran on cards of 80 GB fits.
+    void shardedParametersFit()
+    {
+        for (const PublishedRun &run : allRuns())
+            if (run.text("run") == "mpt.h100.70b.s2048.64") {
+                const auto report = bench::predictedRun(run);
+                QVERIFY2(report.ok(), report ? "" : report.error().text().c_str());
+                QVERIFY(report->fits);
+                return;
+            }
         QFAIL("the row is not there");
     }
 };

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <set>
 
 using namespace planloom;
 using testing::planOf;
@@ -107,6 +108,27 @@ private slots:
         QVERIFY(whole > 0);
         QVERIFY(half < 0.95 * whole);
         QVERIFY(half >= 0.5 * whole);
+    }
+
+    /// Shards are gathered by layer: no bucket has parameters of two blocks, also of 12, where h/1 begins the names of
+    /// h/10 and h/11.
+    void bucketsOfManyLayers()
+    {
+        const plan::Subject subject = testing::subjectOf(tinyGpt(false, 12), testing::equalNodes(1, 2));
+        plan::Plan plan = planOf(subject, {{2, 1}}, 4, 1);
+        plan.stages.front().zero = 3;
+        const auto program = compile::compilePlan(plan, subject, {.bodies = false});
+        QVERIFY2(program.ok(), program ? "" : program.error().text().c_str());
+        std::size_t ofBlocks = 0;
+        for (const program::Bucket &bucket : program->buckets) {
+            std::set<std::string> blocks;
+            for (const program::Bucket::Entry &entry : bucket.entries)
+                if (const std::size_t at = entry.parameter.find(".h."); at != std::string::npos)
+                    blocks.insert(entry.parameter.substr(at + 3, entry.parameter.find('.', at + 3) - at - 3));
+            ofBlocks += blocks.empty() ? 0 : 1;
+            QVERIFY2(blocks.size() < 2, bucket.entries.front().parameter.c_str());
+        }
+        QVERIFY(ofBlocks >= 12);
     }
 
     /// What stages send each other: halves in 16 bits, a part that is gathered, or everything from each device.
