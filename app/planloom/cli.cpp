@@ -11,7 +11,6 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <functional>
 
 namespace planloom::cli {
@@ -109,8 +108,7 @@ void addFramework(CLI::App *verb, FrameworkChoice &choice)
         names.push_back(framework.name);
     constexpr double kMostDropped = 0.99;
     verb->add_option("--framework", choice.name,
-                     "Framework whose fused kernels, launches, sends and exchanges are predicted: "
-                         + fmt::format("{}", fmt::join(names, ", ")))
+                     "Framework whose fused kernels, launches, sends and exchanges are predicted")
         ->check(CLI::IsMember(names))
         ->type_name("NAME");
     verb->add_option("--attention", choice.attention,
