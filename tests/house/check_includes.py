@@ -68,7 +68,7 @@ FLOORS |= {
     "profiler": ["executor/runtime", "executor/device", "engine/simulate"],
     "ui/theme": [],
     "ui/widgets": ["ui/state", "ui/theme"],
-    "ui/state": ["planners", "executor/agent/client.h", *ALL_ENGINE],
+    "ui/state": ["planners", "executor/agent/client.h", "executor/data/graph_folder.h", *ALL_ENGINE],
     **{f"ui/{view}": ["ui/widgets"] for view in VIEWS},
     "ui/run": ["ui/widgets", "ui/memory"], # the same curves
     "ui/placement": ["ui/widgets", "ui/memory"], # units of axes

@@ -2,8 +2,10 @@
 #include "tests/ui/studio_fixture.h"
 
 #include "engine/base/files.h"
+#include "engine/gnn/partition.h"
 #include "engine/plan/fingerprint.h"
 #include "engine/run/settings.h"
+#include "executor/data/graph_folder.h"
 #include "ui/state/file_kind.h"
 #include "ui/state/run_files.h"
 
@@ -35,6 +37,9 @@ private Q_SLOTS:
     void aStoppedSearchKeepsItsBest();
     void planningAgainKeepsHowThePlanIsTrained();
     void planningAgainKeepsTheExchange();
+    void planningAgainBehindAdmm();
+    void aGraphIsPlannedFor();
+    void partsOfAGraph();
     void aLossIsChosenForAModelWithoutOne();
     void aRunIsFollowed();
     void aRunIsComparedWithItsOwnPlanOnly();
@@ -458,6 +463,134 @@ void TestStudioState::planningAgainKeepsTheExchange()
 
     QVERIFY(state.editPlan(QStringLiteral("sum"), [](plan::Plan &plan) { plan.exchange = {}; }));
     QVERIFY(!state.requestLikeDocument(again).exchange);
+}
+
+/// A plan that trains by ADMM alone has no optimizer for the next plan; one that goes on by gradients has.
+void TestStudioState::planningAgainBehindAdmm()
+{
+    StudioState state;
+    QStringList heard;
+    listen(state, heard);
+    state.loadModel(QStringLiteral("zoo:rnn"));
+    state.loadCluster(QStringLiteral("local:2"));
+    QTRY_VERIFY_WITH_TIMEOUT(state.subject(), 20'000);
+    const auto planned = [&state](const PlanRequest &request) {
+        const auto before = state.document();
+        return state.runPlanner(request)
+            && QTest::qWaitFor([&] { return state.document() != before && state.simulationCurrent(); }, 20'000);
+    };
+    PlanRequest iterations;
+    iterations.planner = "admm";
+    iterations.globalBatch = 1198;
+    iterations.options = {{"workers", "2"}};
+    QVERIFY2(planned(iterations), qPrintable(heard.join(QLatin1Char('\n'))));
+    QVERIFY(state.document()->plan.admm && !state.document()->plan.then);
+    PlanRequest last;
+    last.planner = "data-parallel";
+    last.optimizer.learningRate = 0.25;
+    const PlanRequest next = state.requestLikeDocument(last);
+    QCOMPARE(next.optimizer.rule.name(), std::string_view("adamw"));
+    QCOMPARE(next.optimizer.learningRate, 0.25);
+    QCOMPARE(next.globalBatch, std::int64_t{1198});
+    QVERIFY2(planned(next), qPrintable(heard.join(QLatin1Char('\n'))));
+    QCOMPARE(state.document()->plan.optimizer.learningRate, 0.25);
+
+    iterations.options["switch_after"] = "3";
+    iterations.optimizer.rule = *update::ConfiguredRule::named("sgd");
+    iterations.optimizer.learningRate = 0.125;
+    QVERIFY2(planned(iterations), qPrintable(heard.join(QLatin1Char('\n'))));
+    QVERIFY(state.document()->plan.then);
+    PlanRequest behind = state.requestLikeDocument({});
+    QCOMPARE(behind.optimizer.rule.name(), std::string_view("sgd"));
+    QCOMPARE(behind.optimizer.learningRate, 0.125);
+    behind.planner = "data-parallel";
+    QVERIFY2(planned(behind), qPrintable(heard.join(QLatin1Char('\n'))));
+    QCOMPARE(state.document()->plan.optimizer.rule.name(), std::string_view("sgd"));
+}
+
+/// Planner gnn reads the graph that the request names; the graph stays at hand, for the next request, too.
+void TestStudioState::aGraphIsPlannedFor()
+{
+    QTemporaryDir folder;
+    const QString path = folder.filePath(QStringLiteral("blocks"));
+    auto graph = gnn::blockModelGraph({}); // 16 features, which zoo:graphsage-blocks takes
+    QVERIFY(graph.ok());
+    graph->part = *gnn::partitionOf(*graph, {gnn::PartitionMethod::Hash, 2, 1, false});
+    QVERIFY(data::writeGraphFolder(*graph, {"hash", 1, false}, {}, path.toStdString()));
+    QCOMPARE(classifyFile(path), FileKind::Graph);
+
+    StudioState state;
+    QStringList heard;
+    listen(state, heard);
+    state.loadModel(QStringLiteral("zoo:graphsage-blocks"));
+    state.loadCluster(QStringLiteral("local:2"));
+    QTRY_VERIFY_WITH_TIMEOUT(state.subject(), 20'000);
+    PlanRequest request;
+    request.planner = "gnn";
+    request.globalBatch = 32;
+    request.options = {{"search", "initial"}};
+    QVERIFY(state.runPlanner(request));
+    QTRY_VERIFY_WITH_TIMEOUT(!heard.isEmpty(), 20'000);
+    QVERIFY2(heard.back().contains(QStringLiteral("choose its folder")), qPrintable(heard.back()));
+    request.graph = folder.path(); // has no graph
+    heard.clear();
+    QTRY_VERIFY_WITH_TIMEOUT(!state.planJob()->running(), 20'000);
+    QVERIFY(state.runPlanner(request));
+    QTRY_VERIFY_WITH_TIMEOUT(!heard.isEmpty(), 20'000);
+    QVERIFY2(heard.back().contains(QStringLiteral("graph.json")), qPrintable(heard.back()));
+    QVERIFY(!state.document() && !state.graph().data);
+
+    request.graph = path;
+    QTRY_VERIFY_WITH_TIMEOUT(!state.planJob()->running(), 20'000);
+    QVERIFY(state.runPlanner(request));
+    QTRY_VERIFY2_WITH_TIMEOUT(state.document() != nullptr, qPrintable(heard.join(QLatin1Char('\n'))), 20'000);
+    QVERIFY(state.document()->plan.job);
+    QCOMPARE(state.document()->plan.job->graph.nodes, graph->nodes());
+    QVERIFY(state.graphIsOfDocument());
+    QCOMPARE(state.requestLikeDocument({}).graph, path);
+
+    // Another one is opened beside it.
+    QVERIFY(data::writeGraphFolder(gnn::karateClub(), {}, {}, folder.filePath(QStringLiteral("club")).toStdString()));
+    heard.clear();
+    QVERIFY(state.open(folder.filePath(QStringLiteral("club"))));
+    QTRY_COMPARE_WITH_TIMEOUT(state.graph().parts.size(), std::size_t{1}, 20'000);
+    QVERIFY(!state.graphIsOfDocument());
+    QVERIFY2(heard.value(0).contains(QStringLiteral("34 nodes and 78 edges"))
+                 && heard.value(0).contains(QStringLiteral("made for another one")),
+             qPrintable(heard.value(0)));
+}
+
+/// 0 - 1 - 2 - 3 - 4 and 1 - 4, in two parts; by hand. The hub is the first of the nodes with three neighbours.
+void TestStudioState::partsOfAGraph()
+{
+    gnn::GraphData graph;
+    graph.labels = {0, 1, gnn::GraphData::kNoLabel, 0, 1};
+    gnn::setEdges(graph, 5, {{0, 1}, {1, 2}, {2, 3}, {3, 4}, {1, 4}});
+    graph.part = {0, 0, 0, 1, 1};
+    const std::vector<GraphPart> parts = partsOf(graph);
+    QCOMPARE(parts.size(), std::size_t{2});
+    QCOMPARE(parts[0].nodes, std::int64_t{3});
+    QCOMPARE(parts[0].labelled, std::int64_t{2});
+    QCOMPARE(parts[0].edges, std::int64_t{4}); // 0-1, 1-2, 2-3, 1-4
+    QCOMPARE(parts[0].cut, std::int64_t{2});   // 2-3, 1-4
+    QCOMPARE(parts[0].hubs, std::int64_t{1});
+    QCOMPARE(parts[1].nodes, std::int64_t{2});
+    QCOMPARE(parts[1].edges, std::int64_t{3});
+    QCOMPARE(parts[1].cut, std::int64_t{2});
+    QCOMPARE(parts[1].hubs, std::int64_t{0});
+    const auto blocks = gnn::blockModelGraph({});
+    const auto cut = *gnn::partitionOf(*blocks, {gnn::PartitionMethod::Hash, 3, 1, false});
+    gnn::GraphData shared = *blocks;
+    shared.part = cut;
+    std::int64_t nodes = 0, ends = 0, hubs = 0;
+    for (const GraphPart &part : partsOf(shared)) {
+        nodes += part.nodes;
+        ends += part.cut;
+        hubs += part.hubs;
+    }
+    QCOMPARE(nodes, blocks->nodes());
+    QCOMPARE(ends, 2 * gnn::partitionFigures(shared, cut).cutEdges);
+    QCOMPARE(hubs, blocks->nodes() / 100);
 }
 
 void TestStudioState::aLossIsChosenForAModelWithoutOne()

@@ -2,6 +2,7 @@
 #include "ui/state/file_kind.h"
 
 #include "engine/import/trace/foreign_trace.h"
+#include "ui/state/sampled_graph.h"
 
 #include <QByteArray>
 #include <QFile>
@@ -77,8 +78,11 @@ FileKind classify(const QString &name, std::string_view head)
 
 FileKind classifyFile(const QString &name)
 {
-    if (QFileInfo(name).isDir())
-        return QFileInfo::exists(name + QStringLiteral("/plan.json")) ? FileKind::Run : FileKind::Unknown;
+    if (QFileInfo(name).isDir()) {
+        if (QFileInfo::exists(name + QStringLiteral("/plan.json")))
+            return FileKind::Run;
+        return holdsGraph(name) ? FileKind::Graph : FileKind::Unknown;
+    }
     return classify(name, viewOf(headOf(name)));
 }
 

@@ -16,6 +16,7 @@ enum class FileKind {
     Run,          ///< the folder that a training leaves
     Setup,        ///< another program's configuration of a training
     Order,        ///< a schedule of torch.distributed.pipelining
+    Graph,        ///< the folder of a graph that training samples
     ForeignTrace, ///< another program's: import::TraceFormat
     Unknown,
 };

@@ -36,6 +36,7 @@ bool MeasuredTrace::setFilePrediction(const PlanOrigin &origin)
         return false;
     m_origin.simulation = origin.simulation;
     m_origin.index = origin.index;
+    m_origin.laterSeconds = origin.laterSeconds;
     return true;
 }
 

@@ -8,6 +8,7 @@
 #include <QString>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace planloom::ui {
@@ -20,6 +21,7 @@ struct PlanOrigin {
     QString contents;        ///< of a trace without a plan: "4 devices, 4 stages, 8 micro-batches, 25 steps"
     std::shared_ptr<const simulate::Simulation> simulation; ///< null: not simulated (yet)
     std::shared_ptr<const trace::Index> index;              ///< of its trace
+    std::optional<double> laterSeconds; ///< of a step by gradients behind iterations of ADMM (plan::Continuation)
 
     /// A plan made the trace, and it has not been found.
     [[nodiscard]] bool lacksPlan() const { return known() && name.isEmpty(); }

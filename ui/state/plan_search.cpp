@@ -45,6 +45,28 @@ Result<planners::PlanReport> search(const planners::Planner &planner, const plan
 }
 
 /// Any thread.
+FoundPlan searched(const planners::Planner &planner, planners::Problem problem, const PlanRequest &request,
+                   Progress &progress)
+{
+    SampledGraph graph;
+    if (samplesGraph(planner.name())) {
+        if (request.graph.isEmpty())
+            return {badInput("planner " + planner.name()
+                             + " needs the graph that is sampled; choose its folder among the planner's options"),
+                    problem.subject,
+                    planner.name(),
+                    {}};
+        auto read = readSampledGraph(request.graph);
+        if (!read)
+            return {read.error(), problem.subject, planner.name(), {}};
+        graph = *std::move(read);
+        problem.sampledGraph = graph.data;
+        problem.sampledGraphHash = graph.sha256;
+    }
+    return {search(planner, problem, request, progress), problem.subject, planner.name(), {}, std::move(graph)};
+}
+
+/// Any thread.
 FoundPlan planSetup(const QString &path, const plan::Subject &subject, Progress &progress)
 {
     const auto setup = import::loadSetup(path.toStdString());
@@ -61,10 +83,20 @@ FoundPlan planSetup(const QString &path, const plan::Subject &subject, Progress 
 
 } // namespace
 
+bool samplesGraph(std::string_view name) { return name == "gnn"; }
+
+const plan::Optimizer *optimizerOfGradients(const plan::Plan &plan)
+{
+    if (plan.then)
+        return &plan.then->optimizer;
+    return plan.admm ? nullptr : &plan.optimizer;
+}
+
 PlanRequest withSettingsOf(const plan::Plan &plan, PlanRequest request)
 {
     request.globalBatch = plan.globalBatch;
-    request.optimizer = plan.optimizer;
+    if (const plan::Optimizer *optimizer = optimizerOfGradients(plan))
+        request.optimizer = *optimizer;
     request.precision = plan.precision;
     request.zero = 0;
     for (const plan::Stage &stage : plan.stages)
@@ -88,8 +120,7 @@ bool PlanSearch::start(const planners::Planner &planner, const PlanRequest &requ
         problem.annotations = open->annotations;
     const QString title = tr("Planning with %1").arg(QString::fromStdString(request.planner));
     return m_job.start(title, [this, &planner, problem, request](Progress &progress) -> Job::Completion {
-        FoundPlan result{search(planner, problem, request, progress), problem.subject, planner.name(), {}};
-        return [this, result = std::move(result)] { Q_EMIT found(result); };
+        return [this, result = searched(planner, problem, request, progress)] { Q_EMIT found(result); };
     });
 }
 

@@ -8,9 +8,11 @@
 #include "planners/common/exchange.h"
 #include "planners/interface/planner.h"
 #include "ui/state/job.h"
+#include "ui/state/sampled_graph.h"
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace planloom::ui {
@@ -25,9 +27,18 @@ struct PlanRequest {
     plan::Precision precision = plan::Precision::Float32;
     int zero = 0;                                      ///< ZeRO level of stages with replicas
     std::optional<planners::ExchangeRequest> exchange; ///< none: as the planner has it
+    QString graph; ///< folder of the graph that is sampled, for planners that samplesGraph() names; empty: none
 };
 
-/// @p request with the training settings of @p plan: batch, optimizer, precision, ZeRO, exchange.
+/// True if planner @p name places sampled training on a graph, and needs PlanRequest::graph.
+bool samplesGraph(std::string_view name);
+
+/// The optimizer of the plan's steps by gradients, which of a plan that begins with ADMM are those behind it; null: it
+/// has no such steps.
+const plan::Optimizer *optimizerOfGradients(const plan::Plan &plan);
+
+/// @p request with the training settings of @p plan: batch, optimizer, precision, ZeRO, exchange. A plan without steps
+/// by gradients leaves the request's optimizer.
 PlanRequest withSettingsOf(const plan::Plan &plan, PlanRequest request);
 
 /// What a search ended with.
@@ -36,6 +47,7 @@ struct FoundPlan {
     plan::Subject subject; ///< of the search
     std::string by;        ///< the planner, or the format of the configuration
     std::vector<std::string> remarks;
+    SampledGraph graph = {}; ///< that it was planned for
 };
 
 /// Searches for plans in the background, one search at a time. Lives on the UI thread.

@@ -57,13 +57,37 @@ void Simulator::work(const std::stop_token &stop)
     }
 }
 
+namespace {
+
+std::optional<double> secondsBehindAdmm(const plan::Document &document)
+{
+    const auto later = plan::continuationOf(document.plan);
+    if (!later)
+        return std::nullopt;
+    const auto program = compile::compilePlan(*later, document.subject, {.bodies = false});
+    const auto seconds = program ? simulate::iterationSeconds(*program) : Result<double>(program.error());
+    return seconds ? std::optional(*seconds) : std::nullopt;
+}
+
+std::vector<std::int64_t> sampleBytesOf(const program::Program &program)
+{
+    std::vector<std::int64_t> bytes(program.ranks.size(), 0);
+    for (std::size_t rank = 0; rank < bytes.size(); ++rank)
+        for (const BodyId body : program.ranks[rank].bodies)
+            for (const program::PersistentTensor &held : program.body(body).persistent)
+                bytes[rank] += held.ofSamples ? held.count * graph::sizeOf(held.type) : 0;
+    return bytes;
+}
+
+} // namespace
+
 Simulator::Answer Simulator::answer(const plan::Document &document)
 {
     Answer answer;
     const bool limits = std::any_of(document.plan.stages.begin(), document.plan.stages.end(),
                                     [](const plan::Stage &stage) { return stage.memory.limits(); });
     constexpr std::size_t kNamedDevices = 64; // bodies, which have the names of tensors, are one for each
-    const bool named = limits && plan::devicesOf(document.plan).size() <= kNamedDevices;
+    const bool named = (limits || document.plan.admm) && plan::devicesOf(document.plan).size() <= kNamedDevices;
     const auto program = compile::compilePlan(document.plan, document.subject, {.bodies = named});
     if (!program) {
         answer.error = QString::fromStdString(program.error().text());
@@ -76,6 +100,9 @@ Simulator::Answer Simulator::answer(const plan::Document &document)
     }
     answer.why =
         std::make_shared<const plan::Why>(planners::whyOf(document.plan, document.subject, *program, *simulation));
+    if (named && document.plan.admm)
+        answer.sampleBytes = sampleBytesOf(*program);
+    answer.laterSeconds = secondsBehindAdmm(document);
     if (limits)
         answer.memoryMoves = memoryMoves(*program, document.subject, simulation->trace);
     answer.simulation = freedElsewhere(std::move(*simulation));

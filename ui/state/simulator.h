@@ -12,8 +12,10 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <thread>
+#include <vector>
 
 namespace planloom::ui {
 
@@ -32,8 +34,10 @@ public:
         std::shared_ptr<const trace::Index> index; ///< of the simulation's trace
         std::vector<std::size_t> memoryCurves;     ///< of its devices (memory_curves.h)
         std::shared_ptr<const MemoryMoves> memoryMoves;
+        std::vector<std::int64_t> sampleBytes; ///< StudioState::sampleBytes()
         std::shared_ptr<const plan::Why> why;
-        std::string subjectHash; ///< plan::subjectHash(), if it was asked for; also on failure
+        std::optional<double> laterSeconds; ///< PlanOrigin::laterSeconds
+        std::string subjectHash;            ///< plan::subjectHash(), if it was asked for; also on failure
         QString error;
     };
 

@@ -27,12 +27,13 @@ bool StudioState::open(const QString &nameOrPath)
     case FileKind::Run: return openRun(nameOrPath);
     case FileKind::Setup: return importSetup(nameOrPath);
     case FileKind::Order: return importOrder(nameOrPath);
+    case FileKind::Graph: return openGraph(nameOrPath);
     case FileKind::Unknown: break;
     }
     say(MessageLevel::Error,
-        tr("%1: not a supported model, cluster, plan or trace; open .onnx, config.json, a run's folder, a "
-           "layer "
-           "profile, .yaml, a topology file, a plan, .pltrace, or a configuration of Megatron-LM, DeepSpeed or "
+        tr("%1: not a supported model, cluster, plan or trace; open .onnx, config.json, the folder of a "
+           "run or a graph, a layer profile, .yaml, a topology file, a plan, .pltrace, or a configuration of "
+           "Megatron-LM, DeepSpeed or "
            "torchtitan")
             .arg(nameOrPath));
     return false;
@@ -204,6 +205,7 @@ void StudioState::predictOpened(const DocumentPtr &document, const PlanOrigin &o
         PlanOrigin simulated = origin;
         simulated.simulation = answer.simulation;
         simulated.index = answer.index;
+        simulated.laterSeconds = answer.laterSeconds;
         return [this, simulated] {
             if (simulated.simulation && m_measured.setFilePrediction(simulated))
                 Q_EMIT simulationChanged();
@@ -249,7 +251,36 @@ bool StudioState::importOrder(const QString &path)
 
 PlanRequest StudioState::requestLikeDocument(PlanRequest last) const
 {
+    if (last.graph.isEmpty())
+        last.graph = m_graph.folder;
     return m_document ? withSettingsOf(m_document->plan, std::move(last)) : last;
+}
+
+bool StudioState::openGraph(const QString &folder)
+{
+    m_loading.add(tr("Opening %1").arg(folder), [this, folder](Progress &) -> Job::Completion {
+        auto graph = readSampledGraph(folder);
+        if (!graph)
+            return [this, error = graph.error()] { sayError(error); };
+        return [this, graph = *std::move(graph)] {
+            showGraph(graph);
+            const bool other = m_document && m_document->plan.job && !graphIsOfDocument();
+            const QString what = tr("%1: a graph of %2 nodes and %3 edges")
+                                     .arg(graph.folder)
+                                     .arg(graph.data->nodes())
+                                     .arg(graph.data->edges());
+            say(other ? MessageLevel::Warning : MessageLevel::Info,
+                other ? tr("%1; the open plan was made for another one.").arg(what)
+                      : tr("%1, for planner gnn and its plans.").arg(what));
+        };
+    });
+    return true;
+}
+
+void StudioState::showGraph(SampledGraph graph)
+{
+    m_graph = std::move(graph);
+    Q_EMIT graphChanged();
 }
 
 bool StudioState::runPlanner(const PlanRequest &request)
@@ -276,6 +307,8 @@ void StudioState::adoptPlan(const FoundPlan &found)
         say(MessageLevel::Warning, tr("The model or the cluster changed while the planner ran; its plan is not used."));
         return;
     }
+    if (found.graph.data)
+        showGraph(found.graph);
     const planners::PlanReport &report = *found.report;
     plan::Plan plan = report.plan;
     // The user's annotations outlive a planner without support for them.

@@ -265,6 +265,7 @@ PlanOrigin StudioState::documentOrigin() const
     if (simulationCurrent()) {
         origin.simulation = m_prediction.simulation;
         origin.index = m_prediction.index;
+        origin.laterSeconds = m_prediction.laterSeconds;
     }
     return origin;
 }

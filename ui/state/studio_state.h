@@ -58,6 +58,9 @@ public:
     [[nodiscard]] const IndexPtr &predictedIndex() const { return m_prediction.index; }
     /// For each device of the simulation the number of its curve of memory (memory_curves.h).
     [[nodiscard]] const std::vector<std::size_t> &memoryCurves() const { return m_prediction.memoryCurves; }
+    /// Of each device of the simulation the bytes that stay for each of its samples, as ADMM's duals do, of a plan for
+    /// 64 devices at most; empty: it has none.
+    [[nodiscard]] const std::vector<std::int64_t> &sampleBytes() const { return m_prediction.sampleBytes; }
     /// What memory policies move in that simulation; null: nothing.
     [[nodiscard]] const std::shared_ptr<const MemoryMoves> &memoryMoves() const { return m_prediction.memoryMoves; }
     [[nodiscard]] bool simulationCurrent() const { return simulation() && m_simulatedDocument == m_document; }
@@ -69,6 +72,15 @@ public:
     [[nodiscard]] const std::vector<planners::Candidate> &alternatives() const;
     /// What the planner had to say of the document (planners::PlanReport::notes); nothing where it was edited since.
     [[nodiscard]] const std::vector<std::string> &notes() const;
+
+    /// The graph that was opened or planned for last.
+    [[nodiscard]] const SampledGraph &graph() const { return m_graph; }
+    /// True if it is the one that the open plan samples.
+    [[nodiscard]] bool graphIsOfDocument() const
+    {
+        return m_graph.data && m_document && m_document->plan.job
+            && m_document->plan.job->graph.sha256 == m_graph.sha256;
+    }
 
     // --- editing: undoable; false if refused, and message() has said why
     bool editPlan(const QString &what, const std::function<void(plan::Plan &)> &edit);
@@ -104,13 +116,15 @@ public:
     bool importSetup(const QString &path);
     /// The order of passes in a schedule of torch.distributed.pipelining, for the plan that is open.
     bool importOrder(const QString &path);
+    /// The folder of a graph that training samples: for planners, and for figures of its parts.
+    bool openGraph(const QString &folder);
     /// By its kind (file_kind.h).
     bool open(const QString &nameOrPath);
     /// Calls @p next when everything that was asked to be loaded is loaded (or has failed); at once if nothing is.
     void whenLoaded(std::function<void()> next) { m_loading.whenEmpty(std::move(next)); }
     bool runPlanner(const PlanRequest &request);
-    /// @p last with the training settings of the open plan: batch, optimizer, precision, ZeRO, exchange. As it is where
-    /// no plan is open.
+    /// @p last with the training settings of the open plan: batch, optimizer, precision, ZeRO, exchange; and, where it
+    /// names no graph, with the one that is open.
     [[nodiscard]] PlanRequest requestLikeDocument(PlanRequest last) const;
     [[nodiscard]] Job *loadJob() { return m_loading.job(); }
     [[nodiscard]] Job *planJob() { return m_search.job(); }
@@ -148,6 +162,7 @@ Q_SIGNALS:
     void simulationChanged();
     void notesChanged(); ///< notes() of the document have come
     void selectionChanged();
+    void graphChanged();
     void runChanged();
     void measuredReset();                     ///< measured() is another trace
     void measuredAppended(std::size_t first); ///< its records from here on are new
@@ -166,6 +181,7 @@ private:
     void loadPlan(const QString &file, const std::function<void(plan::Document)> &use);
     void planSetup(const QString &path);
     void adoptPlan(const FoundPlan &found);
+    void showGraph(SampledGraph graph);
     void sayNotes(std::vector<std::string> notes);
     void onSimulated(const DocumentPtr &document, const Simulator::Answer &answer);
     [[nodiscard]] const std::string &documentFingerprint() const; ///< empty until a new subject is hashed
@@ -191,6 +207,7 @@ private:
     DocumentPtr m_simulatedDocument;
     std::optional<simulate::Report> m_previousReport;
     Selection m_selection;
+    SampledGraph m_graph;
     ClientFactory m_clientFactory;
     // Last, so that their threads end before the objects to which they post.
     Simulator m_simulator;
