@@ -156,6 +156,33 @@ private Q_SLOTS:
             QVERIFY(m_view->grab().save(QString::fromUtf8(picture)));
     }
 
+    /// The bar above has the optimizer of the steps behind the iterations.
+    void optimizerBehindTheIterations()
+    {
+        const auto named = [this]<class Widget>(Widget *, const QString &name) {
+            const auto all = m_view->findChildren<Widget *>();
+            return *std::ranges::find_if(all, [&](const Widget *each) { return each->accessibleName() == name; });
+        };
+        auto *rule = named(static_cast<QComboBox *>(nullptr), QStringLiteral("Optimizer"));
+        auto *rate = named(static_cast<QLineEdit *>(nullptr), QStringLiteral("Learning rate"));
+        QVERIFY(!rule->isEnabled() && !rate->isEnabled()); // by ADMM alone
+        QVERIFY(planned("admm", {{"workers", "2"}, {"switch_after", "3"}}));
+        QVERIFY(rule->isEnabled() && rate->isEnabled());
+        QCOMPARE(rule->currentText(), QStringLiteral("AdamW"));
+        rule->setCurrentText(QStringLiteral("SGD"));
+        rate->setFocus();
+        rate->selectAll();
+        QTest::keyClicks(rate, QStringLiteral("0.05"));
+        QTest::keyClick(rate, Qt::Key_Return);
+        const plan::Plan &plan = m_state.document()->plan;
+        QCOMPARE(plan.then->optimizer.rule.name(), std::string_view("sgd"));
+        QCOMPARE(plan.then->optimizer.learningRate, 0.05);
+        QVERIFY(plan.admm && &plan.optimizer.rule.rule() == &plan::admmOptimizer().rule.rule());
+        m_state.undoStack()->undo();
+        QCOMPARE(m_state.document()->plan.then->optimizer.learningRate, 3e-4);
+        QVERIFY(planned("admm", {{"workers", "4"}}));
+    }
+
     /// The slider's answers are computed beside the UI thread, of several the last, and the plan stays as it is.
     void slowWorker()
     {

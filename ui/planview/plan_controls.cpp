@@ -18,6 +18,9 @@ constexpr int kLargestBatch = 1'000'000'000; // as plan::validate has it
 
 int indexOf(const update::Rule &rule) { return static_cast<int>(&rule - update::allRules().data()); }
 
+/// That optimizerOfGradients() names, which must be there.
+plan::Optimizer &optimizerIn(plan::Plan &plan) { return plan.then ? plan.then->optimizer : plan.optimizer; }
+
 QString exchangeToolTip()
 {
     QString text = PlanControls::tr("How replicas combine what they learn, as --exchange has it:");
@@ -56,7 +59,8 @@ PlanControls::PlanControls(StudioState *state, QWidget *parent)
     add(tr("Batch"), m_batch, tr("Samples of one iteration, over all replicas"));
     add(tr("Micro-batches"), m_microBatches, tr("Number of parts that the batch is split into"));
     add(tr("Schedule"), m_schedule, tr("Order of forward and backward passes on each stage"));
-    add(tr("Optimizer"), m_optimizer, tr("Update rule; AdamW stores two extra values per parameter"));
+    add(tr("Optimizer"), m_optimizer,
+        tr("Update rule of steps by gradients; AdamW stores two extra values per parameter"));
     add(tr("Learning rate"), m_learningRate, tr("Step size of the update rule"));
     m_exchange->setMinimumWidth(110);
     undoWhenCommitted(m_exchange);
@@ -105,10 +109,11 @@ void PlanControls::refresh()
     auto *items = qobject_cast<QStandardItemModel *>(m_schedule->model());
     items->item(static_cast<int>(plan::ScheduleKind::Custom))
         ->setEnabled(plan.schedule.kind == plan::ScheduleKind::Custom);
-    m_optimizer->setCurrentIndex(plan.admm ? -1 : indexOf(plan.optimizer.rule.rule())); // ADMM has none
-    m_optimizer->setEnabled(!plan.admm);
-    m_learningRate->setEnabled(!plan.admm);
-    m_learningRate->setText(QString::number(plan.optimizer.learningRate));
+    const plan::Optimizer *optimizer = optimizerOfGradients(plan);
+    m_optimizer->setCurrentIndex(optimizer ? indexOf(optimizer->rule.rule()) : -1);
+    m_optimizer->setEnabled(optimizer != nullptr);
+    m_learningRate->setEnabled(optimizer != nullptr);
+    m_learningRate->setText(optimizer ? QString::number(optimizer->learningRate) : QString());
     m_learningRate->setCursorPosition(0); // the first digits are seen where not all are
     m_exchange->setText(qt(plan::textOf(plan.exchange)));
     m_exchange->setCursorPosition(0);
@@ -136,24 +141,25 @@ void PlanControls::setSchedule(int index)
 void PlanControls::setOptimizer(int index)
 {
     edit(tr("Optimizer %1").arg(m_optimizer->itemText(index)), [index](plan::Plan &plan) {
-        plan.optimizer.rule = update::ConfiguredRule(update::allRules()[static_cast<std::size_t>(index)]);
+        optimizerIn(plan).rule = update::ConfiguredRule(update::allRules()[static_cast<std::size_t>(index)]);
     });
 }
 
 void PlanControls::setLearningRate()
 {
-    if (!m_state->document())
+    if (!m_state->document() || !optimizerOfGradients(m_state->document()->plan))
         return;
     bool isNumber = false;
     const double rate = m_learningRate->text().toDouble(&isNumber);
-    if (isNumber && QString::number(rate) == QString::number(m_state->document()->plan.optimizer.learningRate))
+    const double before = optimizerOfGradients(m_state->document()->plan)->learningRate;
+    if (isNumber && QString::number(rate) == QString::number(before))
         return refresh();
     if (!isNumber) {
         m_state->say(MessageLevel::Error,
                      tr("The learning rate \"%1\" is not a number; write it as 0.001").arg(m_learningRate->text()));
         return refresh();
     }
-    edit(tr("Learning rate %1").arg(rate), [rate](plan::Plan &plan) { plan.optimizer.learningRate = rate; });
+    edit(tr("Learning rate %1").arg(rate), [rate](plan::Plan &plan) { optimizerIn(plan).learningRate = rate; });
 }
 
 void PlanControls::setExchange()

@@ -12,8 +12,9 @@
 
 namespace planloom::ui {
 
-/// The figures of the whole plan: batch, micro-batches, schedule, optimizer, exchange. Every change is one undoable
-/// edit of the state; after a refused one the old figure is shown again.
+/// The figures of the whole plan: batch, micro-batches, schedule, optimizer (of a plan that begins with ADMM that of
+/// the steps behind it), exchange. Every change is one undoable edit of the state; after a refused one the old figure
+/// is shown again.
 class PlanControls final : public QWidget {
     Q_OBJECT
 

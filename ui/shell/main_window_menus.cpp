@@ -55,6 +55,11 @@ void MainWindow::makeFileMenu()
     QMenu *cluster = m_clusters = file->addMenu(tr("Open &cluster"));
     connect(model, &QMenu::aboutToShow, this, [this, model] { openModelMenu(model); });
     connect(cluster, &QMenu::aboutToShow, this, [this, cluster] { openClusterMenu(cluster); });
+    action(file, tr("Open a &graph…"), {}, {}, [this] {
+        const QString folder = QFileDialog::getExistingDirectory(this, tr("Open the folder of a graph"));
+        if (!folder.isEmpty())
+            open({folder});
+    });
     m_recent = file->addMenu(tr("Open &recent"));
     connect(m_recent, &QMenu::aboutToShow, this, &MainWindow::openRecentMenu);
     openModelMenu(model);

@@ -9,6 +9,8 @@
 #include "ui/widgets/text.h"
 
 #include <QDialogButtonBox>
+#include <QFileDialog>
+#include <QHBoxLayout>
 #include <QPushButton>
 #include <QScreen>
 #include <QVBoxLayout>
@@ -20,6 +22,15 @@ namespace planloom::ui {
 namespace {
 
 constexpr int kLargestBatch = 1'000'000;
+constexpr const char *kSwitchAfter = "switch_after"; // of planner admm: iterations before steps by gradients
+
+std::vector<const planners::Planner *> offeredPlanners()
+{
+    std::vector<const planners::Planner *> all = planners::allPlanners();
+    for (const planners::Planner *planner : planners::jobPlanners())
+        all.push_back(planner);
+    return all;
+}
 
 /// "Max in flight" for max_in_flight.
 QString nameOfOption(const std::string &key)
@@ -49,6 +60,7 @@ PlannerDialog::PlannerDialog(const StudioState &state, QWidget *parent)
 {
     setWindowTitle(tr("Find a plan"));
     setMinimumWidth(560);
+    m_given.graph = state.graph().folder;
     fillFields(state);
     auto *inside = new QWidget;
     m_options = new QFormLayout(inside);
@@ -76,7 +88,7 @@ void PlannerDialog::fillFields(const StudioState &state)
     for (QComboBox *box : {m_model, m_cluster})
         box->setEditable(true);
     fillSources(state);
-    for (const planners::Planner *planner : planners::allPlanners())
+    for (const planners::Planner *planner : offeredPlanners())
         m_planner->addItem(qt(planner->name()));
     m_planner->model()->sort(0); // typing finds the first that begins so: auto before automap
     m_planner->setCurrentText(QStringLiteral("auto"));
@@ -124,7 +136,7 @@ QFormLayout *PlannerDialog::makeForm()
     form->addRow(tr("M&icro-batch"), m_microBatch);
     form->addRow(tr("Pr&ecision"), m_precision);
     form->addRow(tr("&ZeRO"), m_zero);
-    m_decay = std::make_unique<DecayFields>(form, this);
+    m_optimizer = std::make_unique<OptimizerFields>(form, this);
     form->addRow(tr("Exchan&ge"), m_exchange);
     form->addRow(tr("&Loss"), m_loss);
     return form;
@@ -153,6 +165,9 @@ void PlannerDialog::fillSources(const StudioState &state)
 
 void PlannerDialog::showPlanner()
 {
+    if (m_graph)
+        m_given.graph = m_graph->text().trimmed(); // for when its planner is chosen again
+    m_graph = nullptr;
     while (m_options->rowCount() > 0)
         m_options->removeRow(0);
     m_fields.clear();
@@ -160,6 +175,8 @@ void PlannerDialog::showPlanner()
     if (!planner)
         return;
     m_about->setText(qt((*planner)->about()));
+    if (samplesGraph((*planner)->name()))
+        addGraphRow();
     for (const planners::OptionInfo &option : (*planner)->options()) {
         auto *field = new QLineEdit(this);
         field->setPlaceholderText(qt(option.fallback));
@@ -170,8 +187,46 @@ void PlannerDialog::showPlanner()
         m_options->addRow(nameOfOption(option.key), field);
         m_options->addRow(QString(), about);
         m_fields.emplace_back(option.key, field);
+        if (option.key == kSwitchAfter)
+            connect(field, &QLineEdit::textChanged, this, &PlannerDialog::enableOptimizer);
     }
+    enableOptimizer();
     m_group->setTitle(m_fields.empty() ? tr("The planner has no options") : tr("Options of the planner"));
+}
+
+void PlannerDialog::addGraphRow()
+{
+    m_graph = new QLineEdit(m_given.graph, this);
+    m_graph->setObjectName(QStringLiteral("graph"));
+    m_graph->setPlaceholderText(tr("a folder with a graph.json"));
+    m_graph->setToolTip(tr("The graph that is sampled in training; planloom graph makes one"));
+    m_graph->setAccessibleName(tr("Graph"));
+    auto *pick = new QPushButton(tr("Browse…"), this);
+    connect(pick, &QPushButton::clicked, this, &PlannerDialog::browseGraph);
+    auto *field = new QWidget(this);
+    auto *row = new QHBoxLayout(field);
+    row->setContentsMargins(0, 0, 0, 0);
+    row->addWidget(m_graph, 1);
+    row->addWidget(pick);
+    field->setFocusProxy(m_graph);
+    m_options->addRow(tr("Graph"), field);
+}
+
+void PlannerDialog::browseGraph()
+{
+    const QString folder = QFileDialog::getExistingDirectory(this, tr("Folder of a graph"), m_graph->text());
+    if (!folder.isEmpty())
+        m_graph->setText(folder);
+}
+
+/// Plans that train by ADMM alone have no optimizer.
+void PlannerDialog::enableOptimizer()
+{
+    bool hasGradients = true;
+    for (const auto &[key, field] : m_fields)
+        if (key == kSwitchAfter)
+            hasGradients = !field->text().trimmed().isEmpty() && field->text().trimmed() != QLatin1String("0");
+    m_optimizer->setEnabled(hasGradients);
 }
 
 /// One size for all planners, so that nothing moves when another is chosen: the longest description is whole, and of
@@ -182,7 +237,7 @@ void PlannerDialog::fixHeights()
     constexpr int kRoom = 360;
     int lines = 0;
     const int width = minimumWidth() * 2 / 3;
-    for (const planners::Planner *planner : planners::allPlanners()) {
+    for (const planners::Planner *planner : offeredPlanners()) {
         const QRect text =
             m_about->fontMetrics().boundingRect(QRect(0, 0, width, kRoom), Qt::TextWordWrap, qt(planner->about()));
         lines = std::max(lines, text.height());
@@ -204,15 +259,26 @@ std::vector<std::string> PlannerDialog::loss() const
     return losses;
 }
 
-void PlannerDialog::accept()
+QString PlannerDialog::wrongInput() const
 {
-    QString wrong;
+    if (const QString rate = m_optimizer->problem(); !rate.isEmpty())
+        return rate;
+    if (m_graph && !holdsGraph(m_graph->text().trimmed()))
+        return m_graph->text().trimmed().isEmpty()
+            ? tr("Graph: choose the folder of the graph that is sampled; planloom graph makes one")
+            : tr("Graph: %1 has no graph.json; choose another folder").arg(m_graph->text().trimmed());
     if (const std::string text = m_exchange->text().trimmed().toStdString(); !text.empty())
         if (const auto exchange = planners::exchangeRequest(text); !exchange)
-            wrong = tr("Exchange: %1").arg(qt(exchange.error().message));
+            return tr("Exchange: %1").arg(qt(exchange.error().message));
     for (const std::string &each : loss())
         if (const auto choice = import::lossFromText(each); !choice)
-            wrong = tr("Loss: %1").arg(qt(choice.error().message));
+            return tr("Loss: %1").arg(qt(choice.error().message));
+    return {};
+}
+
+void PlannerDialog::accept()
+{
+    const QString wrong = wrongInput();
     m_problem->setText(wrong);
     m_problem->setVisible(!wrong.isEmpty());
     if (wrong.isEmpty())
@@ -226,7 +292,9 @@ PlanRequest PlannerDialog::request() const
     request.globalBatch = m_batch->value();
     request.precision = *plan::precisionFromName(m_precision->currentText().toStdString());
     request.zero = m_zero->currentIndex();
-    m_decay->into(request.optimizer);
+    m_optimizer->into(request.optimizer);
+    if (m_graph)
+        request.graph = m_graph->text().trimmed();
     request.exchange.reset();
     if (const std::string text = m_exchange->text().trimmed().toStdString(); !text.empty()) {
         if (auto exchange = planners::exchangeRequest(text)) {
@@ -248,11 +316,13 @@ PlanRequest PlannerDialog::request() const
 
 void PlannerDialog::setRequest(const PlanRequest &request)
 {
+    if (m_graph) // keeps its text for when its planner is chosen again
+        m_graph->setText(request.graph);
     m_given = request;
     m_planner->setCurrentText(qt(request.planner));
     m_precision->setCurrentText(qt(plan::name(request.precision)));
     m_zero->setCurrentIndex(request.zero);
-    m_decay->set(request.optimizer);
+    m_optimizer->set(request.optimizer);
     m_exchange->setText(request.exchange ? qt(plan::textOf(request.exchange->exchange)) : QString());
     m_exchange->setCursorPosition(0);
     m_batch->setValue(static_cast<int>(request.globalBatch));

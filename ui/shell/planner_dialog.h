@@ -10,7 +10,7 @@
 #include <QScrollArea>
 #include <QSpinBox>
 
-#include "ui/shell/decay_fields.h"
+#include "ui/shell/optimizer_fields.h"
 #include "ui/state/studio_state.h"
 
 #include <memory>
@@ -19,9 +19,9 @@
 
 namespace planloom::ui {
 
-/// Asks for everything that a planner needs: model, cluster, planner with its options, batch, precision, ZeRO,
-/// weight decay, exchange, and the loss of a model that has none. The optimizer is that of the request that it was
-/// given.
+/// Asks for everything that a planner needs: model, cluster, planner with its options and, where it needs one, the
+/// graph that is sampled, batch, precision, ZeRO, optimizer, exchange, and the loss of a model that has none. The
+/// optimizer's other settings are those of the request that it was given.
 class PlannerDialog final : public QDialog {
     Q_OBJECT
 
@@ -33,7 +33,8 @@ public:
     [[nodiscard]] std::vector<std::string> loss() const;
     [[nodiscard]] PlanRequest request() const;
     void setRequest(const PlanRequest &request);
-    /// Only if the exchange and the losses can be read; else says what is wrong with them.
+    /// Only if the learning rate, the exchange and the losses can be read and the graph's folder holds one; else says
+    /// what is wrong with them.
     void accept() override;
     [[nodiscard]] QString problem() const { return m_problem->text(); }
 
@@ -42,6 +43,10 @@ private:
     QFormLayout *makeForm();
     void fillSources(const StudioState &state);
     void showPlanner();
+    void addGraphRow();
+    void browseGraph();
+    void enableOptimizer();
+    [[nodiscard]] QString wrongInput() const; ///< why it cannot be accepted; empty: it can
     void fixHeights();
 
     QComboBox *m_model;
@@ -52,7 +57,7 @@ private:
     QSpinBox *m_microBatch;
     QComboBox *m_precision;
     QComboBox *m_zero;
-    std::unique_ptr<DecayFields> m_decay;
+    std::unique_ptr<OptimizerFields> m_optimizer;
     QLineEdit *m_exchange;
     QLineEdit *m_loss;
     QLabel *m_problem; ///< why it cannot be accepted
@@ -61,6 +66,7 @@ private:
     QFormLayout *m_options;
     PlanRequest m_given; ///< values without a field in the dialog stay unchanged
     std::vector<std::pair<std::string, QLineEdit *>> m_fields;
+    QLineEdit *m_graph = nullptr; ///< of planners that sample one
 };
 
 } // namespace planloom::ui
