@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/shell/main_window.h"
 
-#include "engine/cluster/cores.h"
 #include "planners/registry.h"
 #include "ui/cluster/cluster_view.h"
 #include "ui/memory/memory_view.h"
@@ -59,15 +58,6 @@ bool canOpen(const QString &source)
 {
     const bool isPath = source.startsWith(QLatin1Char('/'));
     return !source.isEmpty() && (!isPath || QFileInfo::exists(source));
-}
-
-/// What a plan's times say of cores that its devices share.
-QStringList sharedCores(const plan::Document &document)
-{
-    QStringList notes;
-    for (const std::string &note : cluster::sharedCoreNotes(*document.subject.cluster, plan::devicesOf(document.plan)))
-        notes << qt(note);
-    return notes;
 }
 
 } // namespace
@@ -332,9 +322,11 @@ void MainWindow::findPlan(const QString &model, const QString &cluster, const Pl
 
 void MainWindow::askForTraining()
 {
+    if (m_state->graphIsOfDocument()) // no other one will do
+        m_lastTraining.settings.data = m_state->graph().folder.toStdString();
     TrainDialog dialog(m_lastTraining, this);
     if (m_state->document())
-        dialog.setSharedCores(sharedCores(*m_state->document()));
+        dialog.setPlan(*m_state->document());
     if (dialog.exec() != QDialog::Accepted)
         return;
     m_lastTraining = dialog.request();
@@ -362,7 +354,7 @@ void MainWindow::askToResume()
         request.settings.steps += done;
     TrainDialog dialog(request, this);
     if (m_state->document())
-        dialog.setSharedCores(sharedCores(*m_state->document()));
+        dialog.setPlan(*m_state->document());
     if (dialog.exec() == QDialog::Accepted)
         m_state->startRun(dialog.request());
 }
