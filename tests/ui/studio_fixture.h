@@ -61,7 +61,8 @@ struct FakeRun {
     std::atomic<bool> hold{false}; ///< stays before its first step until released or stopped
     bool kernels = false;          ///< its trace has rows for kernels
     std::atomic<double> lookedCloser{0};
-    std::function<void(run::Summary &)> change; ///< of what it says at its end
+    std::function<void(run::Summary &)> change;         ///< of what it says at its end
+    std::function<void(run::StepMetrics &)> changeStep; ///< of what it says of each step
 };
 
 /// An agent client that plays a plan's own simulation back as if it had been measured, each task half as long again.
@@ -97,6 +98,8 @@ public:
             run::StepMetrics metrics{step, 4.0 / static_cast<double>(step + 1), 0.5, 16};
             if (simulation->trace.rounds.overlap && step % simulation->trace.rounds.steps == 0 && step > 0)
                 metrics.consensusDistance = 0.25;
+            if (m_run.changeStep)
+                m_run.changeStep(metrics);
             events.onStep(metrics);
             summary.steps = step + 1;
         }

@@ -2,7 +2,10 @@
 #include "tests/ui/studio_fixture.h"
 
 #include "ui/demo/demo.h"
+#include "engine/gnn/graph_data.h"
 #include "engine/plan/fingerprint.h"
+#include "engine/simulate/prediction.h"
+#include "executor/data/graph_folder.h"
 #include "planners/registry.h"
 #include "ui/memory/memory_view.h"
 #include "ui/model/model_view.h"
@@ -17,6 +20,7 @@
 #include "ui/timeline/timeline_view.h"
 
 #include <QApplication>
+#include <QCheckBox>
 #include <QComboBox>
 #include <QDialogButtonBox>
 #include <QMenuBar>
@@ -27,6 +31,7 @@
 #include <QLineSeries>
 #include <QMessageBox>
 #include <QMimeData>
+#include <QPushButton>
 #include <QScrollArea>
 #include <QSignalSpy>
 #include <QTest>
@@ -69,13 +74,17 @@ private Q_SLOTS:
     void plannerDialogAsksForEverything();
     void plannerDialogShowsItsHintsWhole();
     void plannerDialogTakesExchangeAndLoss();
+    void plannerDialogTakesTheOptimizer();
+    void plannerDialogTakesTheGraph();
     void consensusDistancesAreDrawn();
     void recentFilesOfOneNameDiffer();
     void picturesThatAreCutSaySo();
     void trainDialogNeedsData();
+    void trainDialogHoldsOutAndPaces();
     void memoryViewShowsPeaksAndCapacity();
     void replicasShareALineOfMemory();
     void runViewComparesPredictedAndMeasured();
+    void runViewTellsIterationsFromStepsByGradients();
     void helpHasPages();
     void theWholeStory();
 
@@ -586,10 +595,14 @@ void TestMainWindow::plannerDialogShowsItsHintsWhole()
     QVERIFY(hints >= 10);
     // The size is the same for every planner, with room for four options at least.
     const QSize size = dialog.size();
-    for (const planners::Planner *planner : planners::allPlanners()) {
+    std::vector<const planners::Planner *> offered = planners::allPlanners();
+    for (const planners::Planner *planner : planners::jobPlanners())
+        offered.push_back(planner);
+    for (const planners::Planner *planner : offered) {
         PlanRequest other;
         other.planner = planner->name();
         dialog.setRequest(other);
+        QCOMPARE(dialog.request().planner, planner->name());
         QCoreApplication::processEvents();
         QCOMPARE(dialog.size(), size);
         QVERIFY(dialog.findChild<QScrollArea *>()->height() >= 180);
@@ -674,6 +687,84 @@ void TestMainWindow::plannerDialogTakesExchangeAndLoss()
     QVERIFY(dialog.request().exchange->exchange.groups == request.exchange->exchange.groups);
 }
 
+/// Rule and rate of steps by gradients; another rule begins with its own rates. Plans by ADMM alone have none.
+void TestMainWindow::plannerDialogTakesTheOptimizer()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    PlannerDialog dialog(*m_state);
+    auto *rule = dialog.findChild<QComboBox *>(QStringLiteral("optimizer"));
+    auto *rate = dialog.findChild<QLineEdit *>(QStringLiteral("learningRate"));
+    QVERIFY(rule && rate);
+    PlanRequest wanted;
+    wanted.planner = "gpipe";
+    wanted.optimizer.rule = *update::ConfiguredRule::named("sgd", {{"momentum", 0.5}});
+    wanted.optimizer.learningRate = 0.123456789;
+    dialog.setRequest(wanted);
+    QCOMPARE(rule->currentText(), QStringLiteral("SGD"));
+    QCOMPARE(dialog.request().optimizer.rule.setting("momentum"), 0.5);
+    QCOMPARE(dialog.request().optimizer.learningRate, 0.123456789); // of which the field shows fewer digits
+    rate->setText(QStringLiteral("0.5"));
+    QCOMPARE(dialog.request().optimizer.learningRate, 0.5);
+    rate->setText(QStringLiteral("fast"));
+    dialog.accept();
+    QCOMPARE(dialog.result(), static_cast<int>(QDialog::Rejected));
+    QVERIFY2(dialog.problem().contains(QStringLiteral("\"fast\"")), qPrintable(dialog.problem()));
+    dialog.show();
+    rule->setFocus();
+    QTest::keyClicks(rule, QStringLiteral("lion"));
+    QCOMPARE(dialog.request().optimizer.rule.name(), std::string_view("lion"));
+    QCOMPARE(dialog.request().optimizer.learningRate, 1e-4);
+
+    wanted.planner = "admm";
+    dialog.setRequest(wanted);
+    QVERIFY(!rule->isEnabled() && !rate->isEnabled());
+    wanted.options = {{"switch_after", "3"}};
+    dialog.setRequest(wanted);
+    QVERIFY(rule->isEnabled() && rate->isEnabled());
+    wanted.planner = "dapple";
+    wanted.options.clear();
+    dialog.setRequest(wanted);
+    QVERIFY(rule->isEnabled());
+}
+
+/// A planner that needs a graph asks for its folder.
+void TestMainWindow::plannerDialogTakesTheGraph()
+{
+    QTemporaryDir folder;
+    const QString path = folder.filePath(QStringLiteral("club"));
+    QVERIFY(data::writeGraphFolder(gnn::karateClub(), {}, {}, path.toStdString()));
+    PlannerDialog dialog(*m_state);
+    const auto field = [&dialog] { return dialog.findChild<QLineEdit *>(QStringLiteral("graph")); };
+    QVERIFY(!field());
+    PlanRequest wanted;
+    wanted.planner = "gnn";
+    dialog.setRequest(wanted);
+    QVERIFY(field());
+    dialog.accept();
+    QVERIFY2(dialog.problem().contains(QStringLiteral("Graph: choose")), qPrintable(dialog.problem()));
+    field()->setText(folder.path());
+    dialog.accept();
+    QVERIFY2(dialog.problem().contains(QStringLiteral("has no graph.json")), qPrintable(dialog.problem()));
+    QCOMPARE(dialog.result(), static_cast<int>(QDialog::Rejected));
+    field()->setText(path);
+    auto *planner = dialog.findChildren<QComboBox *>()[2];
+    planner->setCurrentText(QStringLiteral("dapple"));
+    QVERIFY(!field());
+    planner->setCurrentText(QStringLiteral("gnn"));
+    QCOMPARE(field()->text(), path);
+    QCOMPARE(dialog.request().graph, path);
+    if (const QByteArray picture = qgetenv("PLANLOOM_PICTURE"); !picture.isEmpty())
+        QVERIFY(dialog.grab().save(QString::fromUtf8(picture)));
+    dialog.accept();
+    QCOMPARE(dialog.result(), static_cast<int>(QDialog::Accepted));
+    // A graph that is open is proposed.
+    QVERIFY(m_state->open(path));
+    QTRY_VERIFY_WITH_TIMEOUT(m_state->graph().data, 20'000);
+    PlannerDialog other(*m_state);
+    other.findChildren<QComboBox *>()[2]->setCurrentText(QStringLiteral("gnn"));
+    QCOMPARE(other.request().graph, path);
+}
+
 /// The run's dock has another tab where replicas are averaged.
 void TestMainWindow::consensusDistancesAreDrawn()
 {
@@ -754,6 +845,8 @@ void TestMainWindow::trainDialogNeedsData()
     QVERIFY(plan.open(QIODevice::WriteOnly));
     runFolder->setText(folder.path() + QLatin1Char('/'));
     QVERIFY(!buttons->button(QDialogButtonBox::Ok)->isEnabled());
+    const auto *behind = qobject_cast<QPushButton *>(data->nextInFocusChain()); // Tab goes as the eye does
+    QVERIFY(behind && behind->text() == QStringLiteral("&Browse…"));
     for (const QLabel *label : dialog.findChildren<QLabel *>())
         if (label->text() == QStringLiteral("&Data"))
             QVERIFY(label->buddy() != nullptr);
@@ -784,6 +877,60 @@ void TestMainWindow::trainDialogNeedsData()
     QCOMPARE(resume.request().settings.seed, std::int64_t(7));
     QCOMPARE(resume.request().settings.checkpointEvery, std::int64_t(50));
     QCOMPARE(resume.request().settings.kernelSeconds, 2.0);
+}
+
+/// Held-out samples and looks at them, which accuracy needs; paces of plans with roles on several machines.
+void TestMainWindow::trainDialogHoldsOutAndPaces()
+{
+    QTemporaryDir folder;
+    agent::TrainRequest last;
+    last.settings.data = folder.path().toStdString();
+    last.settings.holdout = 0.33333;
+    TrainDialog dialog(last);
+    auto *start = dialog.findChild<QDialogButtonBox *>()->button(QDialogButtonBox::Ok);
+    auto *holdout = dialog.findChild<QDoubleSpinBox *>(QStringLiteral("holdout"));
+    auto *every = dialog.findChild<QSpinBox *>(QStringLiteral("validateEvery"));
+    auto *paced = dialog.findChild<QCheckBox *>(QStringLiteral("paced"));
+    QVERIFY(start->isEnabled() && holdout && every && paced);
+    QCOMPARE(dialog.request().settings.holdout, 0.33333); // of which the field shows fewer digits
+    every->setValue(5);
+    QVERIFY2(start->isEnabled(), qPrintable(dialog.problem()));
+    QCOMPARE(dialog.request().settings.validateEvery, std::int64_t{5});
+    holdout->setValue(0);
+    QVERIFY(!start->isEnabled());
+    QVERIFY2(dialog.problem().contains(QStringLiteral("nothing to validate with")), qPrintable(dialog.problem()));
+    holdout->setValue(0.25);
+    QVERIFY(start->isEnabled());
+    QCOMPARE(dialog.request().settings.holdout, 0.25);
+
+    QVERIFY(testing::loadSample(*m_state));
+    plan::Document document = *m_state->document();
+    dialog.show();
+    dialog.setPlan(document);
+    QVERIFY(paced->isHidden());
+    document.plan.job.emplace();
+    document.plan.roles = {{"g0", gnn::RoleKind::GraphStore, "elsewhere", 0, -1}};
+    dialog.setPlan(document);
+    QVERIFY(!paced->isHidden());
+    QVERIFY(!start->isEnabled()); // no graph in the folder
+    QVERIFY2(dialog.problem().contains(QStringLiteral("has no graph.json")), qPrintable(dialog.problem()));
+    QVERIFY(data::writeGraphFolder(gnn::karateClub(), {}, {}, folder.path().toStdString()));
+    dialog.setPlan(document);
+    QVERIFY(start->isEnabled());
+    QCOMPARE(dialog.request().settings.paced, std::int64_t{0});
+    QTest::mouseClick(paced, Qt::LeftButton, {}, {8, paced->height() / 2});
+    QCOMPARE(dialog.request().settings.paced, std::int64_t{1});
+    if (const QByteArray picture = qgetenv("PLANLOOM_PICTURE_TRAIN"); !picture.isEmpty())
+        QVERIFY(dialog.grab().save(QString::fromUtf8(picture)));
+
+    // A run that is resumed keeps what it holds out.
+    last = dialog.request();
+    last.resume = true;
+    TrainDialog resume(last);
+    QVERIFY(!resume.findChild<QDoubleSpinBox *>(QStringLiteral("holdout"))->isEnabled());
+    QCOMPARE(resume.request().settings.holdout, 0.25);
+    QCOMPARE(resume.request().settings.validateEvery, std::int64_t{5});
+    QCOMPARE(resume.request().settings.paced, std::int64_t{1});
 }
 
 void TestMainWindow::memoryViewShowsPeaksAndCapacity()
@@ -867,6 +1014,42 @@ void TestMainWindow::runViewComparesPredictedAndMeasured()
     QCOMPARE(view->table()->tableModel()->row(1)[2].text, QStringLiteral("250 ms"));
     QCOMPARE(view->table()->tableModel()->row(3)[3].text, QStringLiteral("exact"));
     m_run.change = nullptr;
+}
+
+/// Without a summary, as while it runs or where it failed: iterations by ADMM, which alone have an objective, are
+/// compared with their own prediction, steps behind them with theirs.
+void TestMainWindow::runViewTellsIterationsFromStepsByGradients()
+{
+    m_state->loadModel(QStringLiteral("zoo:rnn"));
+    m_state->loadCluster(QStringLiteral("local:2"));
+    QTRY_VERIFY_WITH_TIMEOUT(m_state->subject(), 20'000);
+    PlanRequest asked;
+    asked.planner = "admm";
+    asked.globalBatch = 1198;
+    asked.options = {{"workers", "2"}, {"switch_after", "3"}};
+    QVERIFY(m_state->runPlanner(asked));
+    QTRY_VERIFY_WITH_TIMEOUT(m_state->simulationCurrent(), 20'000);
+    m_run.changeStep = [](run::StepMetrics &step) {
+        step.seconds = step.step < 3 ? 0.75 : 0.25;
+        step.objective = step.step < 3 ? 100 : 0;
+    };
+    m_run.failAt = 7;
+    agent::TrainRequest request;
+    request.settings.steps = 8;
+    QVERIFY(m_state->startRun(request));
+    QTRY_COMPARE_WITH_TIMEOUT(m_state->run().phase, RunData::Phase::Failed, 20'000);
+    m_run.failAt = -1;
+    m_run.changeStep = nullptr;
+    QVERIFY(!m_state->run().summary);
+    const TableModel &rows = *static_cast<RunView *>(m_window->view(QStringLiteral("Run")))->table()->tableModel();
+    QTRY_COMPARE(rows.rowCount(), 3 + 2);
+    QCOMPARE(rows.row(0)[2].text, QStringLiteral("750 ms"));
+    QVERIFY2(rows.row(1)[0].text.contains(QStringLiteral("from step 3 on")), qPrintable(rows.row(1)[0].text));
+    QCOMPARE(rows.row(1)[2].text, QStringLiteral("250 ms"));
+    const auto later = simulate::predict(*m_state->document());
+    QVERIFY(later.ok() && later->later);
+    QCOMPARE(*rows.row(1)[1].number, later->later->iterationSeconds);
+    QCOMPARE(*rows.row(0)[1].number, m_state->simulation()->report.iterationSeconds);
 }
 
 void TestMainWindow::helpHasPages()

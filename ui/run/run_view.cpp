@@ -45,6 +45,36 @@ Cell errorCell(double predicted, double measured)
     return {(error > 0 ? QStringLiteral("▲ ") : QStringLiteral("▼ ")) + percentText(std::abs(error)), error};
 }
 
+/// Median seconds of a run's steps.
+struct StepSeconds {
+    double own = 0;
+    std::int64_t thenFrom = 0; ///< the first step by gradients behind iterations of ADMM; 0: there is none
+    double then = 0;           ///< of those
+    double thenPredicted = 0;  ///< 0: not known
+};
+
+/// By the summary, or before there is one by the steps, of which iterations of ADMM alone have an objective.
+StepSeconds stepSeconds(const RunData &run)
+{
+    if (run.summary)
+        return {run.summary->iterationSecondsMedian, run.summary->thenFrom, run.summary->thenSecondsMedian,
+                run.summary->thenSecondsPredicted};
+    const auto hasObjective = [](const run::StepMetrics &step) { return step.objective > 0; };
+    const bool changes = run.origin.laterSeconds || (!run.steps.empty() && hasObjective(run.steps.front()));
+    const auto change = changes ? std::ranges::find_if_not(run.steps, hasObjective) : run.steps.end();
+    StepSeconds seconds;
+    seconds.own = run::medianSeconds({run.steps.begin(), change}, run.roundSteps());
+    if (change == run.steps.end())
+        return seconds;
+    seconds.thenFrom = change->step;
+    seconds.then = run::medianSeconds({change, run.steps.end()});
+    seconds.thenPredicted = run.origin.laterSeconds.value_or(0);
+    return seconds;
+}
+
+/// A figure that may not be known.
+Cell secondsCell(double seconds) { return {seconds > 0 ? secondsText(seconds) : QStringLiteral("–"), seconds}; }
+
 } // namespace
 
 RunView::RunView(StudioState *state, QWidget *parent)
@@ -216,21 +246,18 @@ void RunView::refreshTable()
         return comparable ? errorCell(expected, measured) : Cell{tr("on processors"), 0.0};
     };
     if (predicted && run.phase != RunData::Phase::None) {
-        const double measured =
-            run.summary ? run.summary->iterationSecondsMedian : run::medianSeconds(run.steps, run.roundSteps());
+        const StepSeconds steps = stepSeconds(run);
+        const double measured = steps.own;
         const bool known = measured > 0;
         table.rows.push_back({{tr("Iteration time"), {}},
                               {secondsText(predicted->iterationSeconds), predicted->iterationSeconds},
-                              {known ? secondsText(measured) : QStringLiteral("–"), measured},
+                              secondsCell(measured),
                               timeError(predicted->iterationSeconds, measured)});
-        if (run.summary && run.summary->thenFrom > 0) {
-            const double later = run.summary->thenSecondsMedian;
-            const double expected = run.summary->thenSecondsPredicted;
-            table.rows.push_back({{tr("By gradients, from step %1 on").arg(run.summary->thenFrom), {}},
-                                  {secondsText(expected), expected},
-                                  {secondsText(later), later},
-                                  timeError(expected, later)});
-        }
+        if (steps.thenFrom > 0)
+            table.rows.push_back({{tr("By gradients, from step %1 on").arg(steps.thenFrom), {}},
+                                  secondsCell(steps.thenPredicted),
+                                  secondsCell(steps.then),
+                                  timeError(steps.thenPredicted, steps.then)});
         const double speed = known ? predicted->samplesPerIteration() / measured : 0;
         table.rows.push_back({{tr("Samples per second"), {}},
                               {QString::number(predicted->samplesPerSecond, 'f', 1), predicted->samplesPerSecond},
