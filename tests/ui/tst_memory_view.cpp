@@ -4,6 +4,8 @@
 
 #include "ui/studio_fixture.h"
 
+#include <QAreaSeries>
+#include <QLineSeries>
 #include <QSignalSpy>
 #include <QTest>
 
@@ -20,6 +22,7 @@ private Q_SLOTS:
     void decisionsSortAndSelect();
     void tensorsSelectTheirTask();
     void wrongBandwidthIsRefused();
+    void stateOfSamplesIsABand();
 
 private:
     /// Chooses @p name as a user does, and waits for the simulation.
@@ -165,6 +168,47 @@ void TestMemoryView::wrongBandwidthIsRefused()
         QVERIFY2(m_message.contains(QStringLiteral("GB/s")), qPrintable(m_message));
         QCOMPARE(m_state->document(), before);
         QCOMPARE(m_view->knobs()->bandwidth()->text(), QStringLiteral("0"));
+    }
+}
+
+/// What ADMM keeps for each sample, two duals of each hidden state and one of each output, is told from the model's.
+void TestMemoryView::stateOfSamplesIsABand()
+{
+    const auto band = [this](const QString &name) {
+        const auto all = m_view->chart()->chart()->series();
+        const auto found = std::ranges::find_if(all, [&](const QAbstractSeries *one) { return one->name() == name; });
+        return found == all.end() ? nullptr : qobject_cast<QAreaSeries *>(*found);
+    };
+    const QString name = QStringLiteral("state of samples");
+    m_view->devicePicker()->setCurrentIndex(1);
+    Q_EMIT m_view->devicePicker()->activated(1);
+    QVERIFY(band(name) && !band(name)->isVisible());
+    QVERIFY(m_state->sampleBytes().empty());
+    m_state->loadModel(QStringLiteral("zoo:rnn"));
+    m_state->loadCluster(QStringLiteral("local:2"));
+    bool loaded = false;
+    m_state->whenLoaded([&loaded] { loaded = true; });
+    QTRY_VERIFY_WITH_TIMEOUT(loaded, 20'000);
+    PlanRequest request;
+    request.planner = "admm";
+    request.globalBatch = 1198;
+    request.options = {{"workers", "2"}};
+    QVERIFY(m_state->runPlanner(request));
+    QTRY_VERIFY_WITH_TIMEOUT(m_state->document() && m_state->simulationCurrent(), 20'000);
+    constexpr std::int64_t kBytes = 599 * (2 * 8 * 32 + 10) * 4; // of 8 steps with 32 units, 10 classes
+    QCOMPARE(m_state->sampleBytes(), (std::vector<std::int64_t>{kBytes, kBytes}));
+    m_view->devicePicker()->setCurrentIndex(1);
+    Q_EMIT m_view->devicePicker()->activated(1);
+    QTRY_VERIFY(band(name)->isVisible());
+    const QPointF top = band(name)->upperSeries()->points().front();
+    const QPointF bottom = band(name)->lowerSeries()->points().front();
+    const auto &first = m_state->simulation()->memory[0].front();
+    const double unit = top.y() / static_cast<double>(first.persistent);
+    QVERIFY(std::abs((top.y() - bottom.y()) / unit / static_cast<double>(kBytes) - 1) < 1e-9);
+    QCOMPARE(band(QStringLiteral("model state"))->upperSeries(), band(name)->lowerSeries());
+    if (const QByteArray picture = qgetenv("PLANLOOM_PICTURE"); !picture.isEmpty()) {
+        QTest::qWait(100); // legends are laid out
+        QVERIFY(m_view->grab().save(QString::fromUtf8(picture)));
     }
 }
 

@@ -32,6 +32,8 @@ double periodSeconds(const simulate::Simulation &simulation)
 /// How the kinds of memory are stacked on each other, from the bottom up; each has the hue of its number.
 constexpr std::array kTextures{Qt::SolidPattern, Qt::BDiagPattern, Qt::Dense4Pattern, Qt::DiagCrossPattern};
 
+constexpr int kSamplesHue = 4; // of what stays for each sample: behind those of the kinds
+
 constexpr std::size_t kAllCurvesPoints = 12'000; // of all devices' lines together: they are stroked within a few frames
 constexpr std::size_t kLeastCurvePoints = 128;
 
@@ -155,11 +157,15 @@ void MemoryView::makeSeries(int lines)
     m_edges.resize(m_areas.size() + 1);
     for (QLineSeries *&edge : m_edges)
         edge = new QLineSeries(m_chart);
+    m_samplesEdge = new QLineSeries(m_chart);
     for (std::size_t k = 0; k < m_areas.size(); ++k) {
-        m_areas[k] = new QAreaSeries(m_edges[k + 1], m_edges[k]);
+        m_areas[k] = new QAreaSeries(k == 0 ? m_samplesEdge : m_edges[k + 1], m_edges[k]);
         m_areas[k]->setName(tr(simulate::memoryKinds()[k].name));
         m_chart->attach(m_areas[k]);
     }
+    m_samples = new QAreaSeries(m_edges[1], m_samplesEdge);
+    m_samples->setName(tr("state of samples"));
+    m_chart->attach(m_samples);
     for (int k = 0; k < lines; ++k)
         m_lines << m_chart->addLine({}, k);
     m_capacity = m_chart->addLine(tr("capacity"), 5);
@@ -179,6 +185,8 @@ void MemoryView::paintSeries()
         m_areas[k]->setBrush(QBrush(color, kTextures[k % kTextures.size()]));
         m_areas[k]->setPen(QPen(color, 1));
     }
+    m_samples->setBrush(QBrush(t.ofSeries(kSamplesHue), Qt::HorPattern));
+    m_samples->setPen(QPen(t.ofSeries(kSamplesHue), 1));
     m_capacity->setPen(QPen(t.ofSeries(5), 2, Qt::DashLine));
     m_peak->setColor(t.text);
     m_peak->setBorderColor(t.base);
@@ -275,7 +283,7 @@ void MemoryView::refreshCurves()
     for (QLegendMarker *marker : m_chart->chart()->legend()->markers()) {
         auto *line = qobject_cast<QLineSeries *>(marker->series());
         const bool one = picked >= 0;
-        const bool area = marker->series()->type() == QAbstractSeries::SeriesTypeArea;
+        const bool area = marker->series()->type() == QAbstractSeries::SeriesTypeArea && marker->series()->isVisible();
         if (area) { // in the shape of its series it stays white
             marker->setShape(QLegend::MarkerShapeRectangle);
             marker->setPen(static_cast<QAreaSeries *>(marker->series())->pen());
@@ -323,6 +331,7 @@ void MemoryView::showAllDevices()
     }
     for (QAreaSeries *area : m_areas)
         area->setVisible(false);
+    m_samples->setVisible(false);
     m_peak->replace(peak ? QList<QPointF>{{peak->seconds * time.factor, total(*peak) * unit.factor}}
                          : QList<QPointF>{});
     m_chart->setTitles(QString::fromUtf8(time.name), QLatin1String(unit.name));
@@ -342,8 +351,13 @@ void MemoryView::showDevice(std::size_t rank)
     for (std::size_t k = 0; k < m_edges.size(); ++k)
         m_edges[k]->replace(staircase(
             points, [k](const auto &p) { return stacked(p, k); }, end, time.factor, unit.factor));
+    const auto &bytes = state()->sampleBytes();
+    const double samples = rank < bytes.size() ? static_cast<double>(bytes[rank]) : 0;
+    m_samplesEdge->replace(staircase(
+        points, [samples](const auto &p) { return stacked(p, 1) - samples; }, end, time.factor, unit.factor));
     for (QAreaSeries *area : m_areas)
         area->setVisible(true);
+    m_samples->setVisible(samples > 0);
     for (QLineSeries *line : std::as_const(m_lines))
         line->setVisible(false);
     const auto *peak = peakOf(points);
@@ -353,6 +367,8 @@ void MemoryView::showDevice(std::size_t rank)
     m_chart->setRanges(end * time.factor, static_cast<double>(device.peakBytes) * unit.factor * 1.05);
     showCapacity(static_cast<double>(device.capacityBytes), unit.factor, end * time.factor);
     QString text = tr("Reserved %1 of %2").arg(bytesText(device.peakBytes), bytesText(device.capacityBytes));
+    if (samples > 0)
+        text += tr("; %1 of it state of samples").arg(bytesText(static_cast<std::int64_t>(samples)));
     if (peak)
         text += tr("; peak in use %1 at %2").arg(bytesText(peak->total()), secondsText(peak->seconds));
     m_summary->setText(text);

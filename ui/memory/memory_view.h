@@ -76,8 +76,10 @@ private:
     WhenSeen *m_bandsSeen;
     std::vector<QAreaSeries *> m_areas; ///< per simulate::memoryKinds()
     std::vector<QLineSeries *> m_edges; ///< m_edges[k + 1] is the upper edge of area k
-    QList<QLineSeries *> m_lines;       ///< one for each curve of m_curves
-    std::vector<std::size_t> m_curves;  ///< of each device, as numberCurves() has them
+    QAreaSeries *m_samples = nullptr;   ///< on top of the first area: what stays for each sample
+    QLineSeries *m_samplesEdge = nullptr;
+    QList<QLineSeries *> m_lines;      ///< one for each curve of m_curves
+    std::vector<std::size_t> m_curves; ///< of each device, as numberCurves() has them
     QLineSeries *m_capacity = nullptr;
     QScatterSeries *m_peak = nullptr;
 };
