@@ -4,6 +4,7 @@
 #include "engine/gnn/partition.h"
 #include "engine/gnn/steady_iteration.h"
 #include "engine/graph/zoo/zoo.h"
+#include "executor/data/graph_folder.h"
 #include "planners/gnn/gnn.h"
 #include "planners/gnn/placed_plan.h"
 #include "tests/stopped_after.h"
@@ -336,6 +337,65 @@ private Q_SLOTS:
         QCOMPARE(m_state->document()->plan.roles, first);
         m_state->undoStack()->undo();
         QCOMPARE(m_state->document()->plan.roles, document->plan.roles);
+    }
+
+    /// How placements are searched is chosen beside the button.
+    void kindsOfSearch()
+    {
+        SearchPanel *search = m_view->search();
+        QCOMPARE(search->options().kind, planners::gnn::SearchKind::Explore);
+        QCOMPARE(search->options().explore.beta, 0.0);
+        search->beta()->setValue(12.5);
+        search->proposals()->setValue(40);
+        search->seed()->setValue(3);
+        QCOMPARE(search->options().explore.beta, 12.5);
+        QCOMPARE(search->options().explore.proposals, std::int64_t{40});
+        QCOMPARE(search->options().explore.seed, std::uint64_t{3});
+        search->kind()->setFocus();
+        QTest::keyClick(search->kind(), Qt::Key_Up);
+        QCOMPARE(search->options().kind, planners::gnn::SearchKind::Initial);
+        QVERIFY(!search->beta()->isEnabled() && !search->proposals()->isEnabled());
+        QTest::mouseClick(search->searchButton(), Qt::LeftButton);
+        QVERIFY(QTest::qWaitFor([search] { return search->takeButton()->isEnabled(); }, 30'000));
+        QCOMPARE(search->slider()->maximum(), 0); // the first placement and no other
+        // All of them take longer than anyone waits: stopped, it has the best until then.
+        search->kind()->setCurrentIndex(static_cast<int>(planners::gnn::SearchKind::Exhaustive));
+        QTest::mouseClick(search->searchButton(), Qt::LeftButton);
+        QTRY_COMPARE(search->searchButton()->text(), QStringLiteral("Stop"));
+        QTest::mouseClick(search->searchButton(), Qt::LeftButton);
+        QVERIFY(
+            QTest::qWaitFor([search] { return search->searchButton()->text() == QStringLiteral("Search"); }, 30'000));
+        QCOMPARE(search->options().kind, planners::gnn::SearchKind::Exhaustive);
+        QVERIFY(search->takeButton()->isEnabled());
+    }
+
+    /// Where the plan's graph is open, parts have what they hold of it.
+    void partsOfTheGraph()
+    {
+        QVERIFY(!m_state->graphIsOfDocument());
+        m_view->tabs()->setCurrentWidget(m_view->parts());
+        QCOMPARE(m_view->parts()->tableModel()->headers().size(), 5);
+        auto graph = *gnn::blockModelGraph({});
+        graph.part = *gnn::partitionOf(graph, {gnn::PartitionMethod::Hash, 3, 1, false});
+        const QString folder = m_dir.filePath(QStringLiteral("graph"));
+        QVERIFY(data::writeGraphFolder(graph, {"hash", 1, false}, {}, folder.toStdString()));
+        const auto note = readFile(folder.toStdString() + "/graph.json");
+        QVERIFY(m_state->editPlan(QStringLiteral("graph"),
+                                  [&](plan::Plan &plan) { plan.job->graph.sha256 = sha256(*note); }));
+        QVERIFY(settled());
+        QVERIFY(m_state->openGraph(folder));
+        QVERIFY(QTest::qWaitFor([this] { return m_state->graphIsOfDocument(); }, 30'000));
+        const TableModel &rows = *m_view->parts()->tableModel();
+        QTRY_COMPARE(rows.headers().size(), 8);
+        const std::vector<GraphPart> parts = partsOf(graph);
+        for (int store = 0; store < 3; ++store) {
+            const GraphPart &part = parts[static_cast<std::size_t>(store)];
+            QCOMPARE(*rows.row(store)[5].number, static_cast<double>(part.nodes));
+            QCOMPARE(*rows.row(store)[6].number, static_cast<double>(part.cut) / static_cast<double>(part.edges));
+            QCOMPARE(*rows.row(store)[7].number, static_cast<double>(part.hubs));
+        }
+        if (const QByteArray picture = qgetenv("PLANLOOM_PICTURE_PARTS"); !picture.isEmpty())
+            QVERIFY(m_view->grab().save(QString::fromUtf8(picture)));
     }
 
     /// Of edits in a row the last one's figures are shown, those before until then.

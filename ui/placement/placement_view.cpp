@@ -28,6 +28,33 @@ QString boundText(const PlacementFigures &figures)
              qt(figures.job.machines[static_cast<std::size_t>(bounds.portMachine)].name));
 }
 
+/// Columns of what the parts of the stores hold.
+void addGraphParts(const std::vector<GraphPart> &parts, const plan::Document &document, TableData &table)
+{
+    table.headers << PlacementView::tr("Nodes") << PlacementView::tr("Cut") << PlacementView::tr("Hubs");
+    const auto shareOf = [](std::int64_t count, std::int64_t all) {
+        return all > 0 ? static_cast<double>(count) / static_cast<double>(all) : 0;
+    };
+    for (std::size_t store = 0; store < table.rows.size(); ++store) {
+        const GraphPart &part = parts[static_cast<std::size_t>(document.plan.roles[store].part)];
+        const double cut = shareOf(part.cut, part.edges);
+        table.rows[store].push_back({.text = QString::number(part.nodes),
+                                     .number = static_cast<double>(part.nodes),
+                                     .toolTip = PlacementView::tr("%1 of them labelled").arg(part.labelled)});
+        table.rows[store].push_back({.text = QStringLiteral("%1 %").arg(100 * cut, 0, 'f', 1),
+                                     .number = cut,
+                                     .bar = cut,
+                                     .toolTip = PlacementView::tr("%1 of the %2 edges with an end here have the other "
+                                                                  "one in another part")
+                                                    .arg(part.cut)
+                                                    .arg(part.edges)});
+        table.rows[store].push_back(
+            {.text = QString::number(part.hubs),
+             .number = static_cast<double>(part.hubs),
+             .toolTip = PlacementView::tr("among the %1 % of all nodes with most neighbours").arg(100 * kHubShare)});
+    }
+}
+
 } // namespace
 
 PlacementView::PlacementView(StudioState *state, QWidget *parent)
@@ -67,7 +94,8 @@ PlacementView::PlacementView(StudioState *state, QWidget *parent)
     m_tabs->addTab(m_matrix, tr("Traffic"));
     m_tabs->addTab(m_policies, tr("Policies"));
     m_tabs->addTab(m_connections, tr("Connections"));
-    m_tabs->addTab(m_parts, tr("Parts"));
+    m_tabs->setTabToolTip(m_tabs->addTab(m_parts, tr("Parts")),
+                          tr("With nodes, cut edges and hubs where the plan's graph is open (File > Open a graph)"));
     m_tabs->setMinimumSize(120, 60);
     auto *top = new QHBoxLayout;
     top->addWidget(m_summary, 1);
@@ -86,6 +114,7 @@ PlacementView::PlacementView(StudioState *state, QWidget *parent)
     auto *seen = new WhenSeen(this, [this] { refresh(); });
     connect(state, &StudioState::documentChanged, seen, &WhenSeen::ask);
     connect(state, &StudioState::runChanged, m_trafficSeen, &WhenSeen::ask);
+    connect(state, &StudioState::graphChanged, m_partsSeen, &WhenSeen::ask);
     connect(m_board, &MachineBoard::moveAsked, this, &PlacementView::moveRole);
     connect(m_policy, &QComboBox::activated, this, &PlacementView::choosePolicy);
     connect(m_prefetch, &QSpinBox::valueChanged, this, &PlacementView::choosePrefetch);
@@ -251,6 +280,8 @@ void PlacementView::refreshParts()
                                .bar = away,
                                .toolTip = tr("to samplers on other machines")}});
     }
+    if (m_figures && this->state()->graphIsOfDocument())
+        addGraphParts(this->state()->graph().parts, *m_figures->document, table);
     m_parts->set(std::move(table));
 }
 
@@ -295,10 +326,8 @@ void PlacementView::searchOrStop()
         return m_job.cancel();
     if (!m_document || !m_document->plan.job)
         return;
-    planners::gnn::SearchOptions options;
+    planners::gnn::SearchOptions options = m_search->options();
     options.explore.policy = m_document->plan.job->transfers;
-    options.explore.proposals = m_search->proposals()->value();
-    options.explore.seed = static_cast<std::uint64_t>(m_search->seed()->value());
     m_job.start(tr("Searching a placement"),
                 [this, document = m_document, options](Progress &progress) -> Job::Completion {
                     auto run = runSearch(*document, options, progress);

@@ -5,6 +5,7 @@
 #include "ui/theme/theme.h"
 #include "ui/widgets/elided_label.h"
 #include "ui/widgets/text.h"
+#include "ui/widgets/wrap_layout.h"
 
 #include <QEvent>
 #include <QHBoxLayout>
@@ -21,13 +22,30 @@ namespace planloom::ui {
 SearchPanel::SearchPanel(QWidget *parent)
     : QWidget(parent),
       m_search(new QPushButton(tr("Search"), this)),
+      m_kind(new QComboBox(this)),
       m_proposals(new QSpinBox(this)),
+      m_beta(new QDoubleSpinBox(this)),
       m_seed(new QSpinBox(this)),
       m_slider(new QSlider(Qt::Horizontal, this)),
       m_what(new ElidedLabel(this)),
       m_take(new QPushButton(tr("Take it"), this)),
       m_chart(new PlainChart(tr("Search of placements"), tr("point"), tr("s"), this))
 {
+    m_kind->addItems({tr("first feasible"), tr("explore"), tr("all placements")});
+    m_kind->setCurrentIndex(static_cast<int>(planners::gnn::SearchKind::Explore));
+    m_kind->setAccessibleName(tr("Kind of search"));
+    m_kind->setToolTip(tr("The first feasible placement; from there by the load of the cards and by a Markov chain; or "
+                          "every feasible placement, of a million at most"));
+    m_beta->setDecimals(3);
+    m_beta->setRange(0, 1e9);
+    m_beta->setPrefix(tr("β "));
+    m_beta->setSuffix(tr(" / s"));
+    m_beta->setSpecialValueText(tr("β as usual"));
+    m_beta->setAccessibleName(tr("β of the Markov chain"));
+    m_beta->setToolTip(
+        tr("A placement that takes s seconds longer is accepted with probability exp(-β s); as usual: %1 "
+           "over the seconds of the start")
+            .arg(planners::gnn::ExploreOptions::kRelativeBeta));
     m_proposals->setRange(0, 1'000'000);
     m_proposals->setSpecialValueText(tr("some 10 s at most")); // planners::gnn::defaultProposals()
     m_proposals->setValue(0);
@@ -39,18 +57,19 @@ SearchPanel::SearchPanel(QWidget *parent)
     m_seed->setAccessibleName(tr("Seed of the search"));
     m_slider->setAccessibleName(tr("Placement of the search"));
     m_take->setToolTip(tr("Put the roles where this placement has them (undoable)"));
-    auto *top = new QHBoxLayout;
-    top->addWidget(m_search);
-    top->addWidget(m_proposals);
-    top->addWidget(m_seed);
-    top->addStretch(1);
+    auto *top = new QWidget(this);
+    auto *fields = new WrapLayout(top, 4);
+    for (QWidget *field :
+         {static_cast<QWidget *>(m_search), static_cast<QWidget *>(m_kind), static_cast<QWidget *>(m_proposals),
+          static_cast<QWidget *>(m_beta), static_cast<QWidget *>(m_seed)})
+        fields->addWidget(field);
     auto *bottom = new QHBoxLayout;
     bottom->addWidget(m_slider, 1);
     bottom->addWidget(m_take);
     auto *all = new QVBoxLayout(this);
     all->setContentsMargins(4, 4, 4, 4);
     all->setSpacing(2);
-    all->addLayout(top);
+    all->addWidget(top);
     all->addWidget(m_chart, 1);
     all->addWidget(m_what);
     all->addLayout(bottom);
@@ -67,6 +86,7 @@ SearchPanel::SearchPanel(QWidget *parent)
     m_chart->attach(m_here);
     paintLines();
     connect(m_search, &QPushButton::clicked, this, &SearchPanel::searchAsked);
+    connect(m_kind, &QComboBox::currentIndexChanged, this, &SearchPanel::enableFields);
     connect(m_slider, &QSlider::valueChanged, this, &SearchPanel::showPoint);
     connect(m_take, &QPushButton::clicked, this, [this] { Q_EMIT pointTaken(m_slider->value()); });
     setRun(nullptr);
@@ -81,6 +101,24 @@ void SearchPanel::paintLines()
     m_accepted->setBorderColor(t.base);
     m_here->setColor(t.text);
     m_here->setBorderColor(t.base);
+}
+
+void SearchPanel::enableFields()
+{
+    const bool explores = options().kind == planners::gnn::SearchKind::Explore;
+    for (QWidget *field :
+         {static_cast<QWidget *>(m_proposals), static_cast<QWidget *>(m_beta), static_cast<QWidget *>(m_seed)})
+        field->setEnabled(explores);
+}
+
+planners::gnn::SearchOptions SearchPanel::options() const
+{
+    planners::gnn::SearchOptions asked;
+    asked.kind = static_cast<planners::gnn::SearchKind>(m_kind->currentIndex());
+    asked.explore.proposals = m_proposals->value();
+    asked.explore.beta = m_beta->value();
+    asked.explore.seed = static_cast<std::uint64_t>(m_seed->value());
+    return asked;
 }
 
 void SearchPanel::setRunning(bool running) { m_search->setText(running ? tr("Stop") : tr("Search")); }

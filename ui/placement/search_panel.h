@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <QComboBox>
+#include <QDoubleSpinBox>
 #include <QPushButton>
 #include <QSlider>
 #include <QSpinBox>
@@ -17,8 +19,8 @@ class QScatterSeries;
 
 namespace planloom::ui {
 
-/// The curve of a search: seconds of accepted placements, the best, the bound; a slider goes from point to point.
-/// Knows no state.
+/// How placements are searched, and the curve of a search: seconds of accepted placements, the best, the bound; a
+/// slider goes from point to point. Knows no state.
 class SearchPanel final : public QWidget {
     Q_OBJECT
 
@@ -31,7 +33,11 @@ public:
     [[nodiscard]] QPushButton *searchButton() { return m_search; }
     [[nodiscard]] QPushButton *takeButton() { return m_take; }
     [[nodiscard]] QSlider *slider() { return m_slider; }
+    [[nodiscard]] QComboBox *kind() { return m_kind; }
     [[nodiscard]] QSpinBox *proposals() { return m_proposals; }
+    [[nodiscard]] QDoubleSpinBox *beta() { return m_beta; }
+    /// As the fields have it.
+    [[nodiscard]] planners::gnn::SearchOptions options() const;
     [[nodiscard]] QSpinBox *seed() { return m_seed; }
     [[nodiscard]] PlainChart *chart() { return m_chart; }
 
@@ -45,10 +51,13 @@ protected:
 
 private:
     void showPoint(int point);
+    void enableFields();
     void paintLines();
 
     QPushButton *m_search;
+    QComboBox *m_kind; ///< an item for each planners::gnn::SearchKind, in their order
     QSpinBox *m_proposals;
+    QDoubleSpinBox *m_beta; ///< 1/seconds
     QSpinBox *m_seed;
     QSlider *m_slider;
     QLabel *m_what;
