@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What a run that trains by ADMM has recorded, from its files to the pixels.
 #include "engine/base/files.h"
+#include "engine/import/import.h"
+#include "engine/plan/plan_json.h"
 #include "engine/run/metrics.h"
+#include "planners/registry.h"
 #include "ui/run/admm_panel.h"
 
 #include <QDir>
@@ -90,6 +93,61 @@ private Q_SLOTS:
         panel.compareWith(m_folder.filePath("none"));
         QVERIFY(!panel.noteLabel()->text().isEmpty());
         QCOMPARE(panel.accuracies().size(), std::size_t(2));
+    }
+
+    /// How late workers come, by hand: the fourth of six versions could not be made without worker 1, and behind the
+    /// fifth all begin together.
+    void agesOfWorkers()
+    {
+        const dispatch::Arrivals arrivals{{0, 1}, {0}, {0}, {0, 1}, {0}, {0}};
+        const auto ages = agesOf(arrivals, {4}, 2);
+        QCOMPARE(ages.size(), std::size_t(2));
+        QCOMPARE(ages[0], (std::vector<int>{0, 0, 0, 0, 0, 0}));
+        QCOMPARE(ages[1], (std::vector<int>{0, 1, 2, 0, 0, 1}));
+        AgeChart chart;
+        chart.set(arrivals, {4}, 2, 2);
+        QCOMPARE(chart.lines().size(), 2);
+        QCOMPARE(chart.lines()[1]->points().mid(2, 4), (QList<QPointF>{{1, 1}, {2, 1}, {2, 2}, {3, 2}}));
+        QVERIFY2(chart.toolTip().contains(
+                     QStringLiteral("worker 1: in 3 of 6 versions, at most 2 late; waited for 1 times")),
+                 qPrintable(chart.toolTip()));
+        chart.set({{0}}, {}, 1, 2);
+        QCOMPARE(chart.lines().size(), 1);
+    }
+
+    /// The panel has them where the run's folder has arrivals.
+    void agesOfARun()
+    {
+        const QString folder = runFolder(QStringLiteral("served"), 0.5, 0.9);
+        const std::string path = folder.toStdString();
+        AdmmPanel panel;
+        panel.resize(1100, 300);
+        panel.show();
+        panel.showRun(folder, false);
+        QVERIFY(panel.ages()->isHidden());
+        const auto model = import::loadModel("zoo:rnn");
+        const auto cluster = import::loadCluster("local:2");
+        QVERIFY(model.ok() && cluster.ok());
+        planners::Problem problem;
+        problem.subject = plan::makeSubject(model->graph, *cluster, model->profile, model->source);
+        problem.globalBatch = 1198;
+        NoProgress progress;
+        const auto report =
+            (*planners::findPlanner("admm"))
+                ->plan(problem, {{"workers", "2"}, {"parallel", "asynchronous"}, {"barrier", "1"}, {"delay", "4"}},
+                       progress);
+        QVERIFY2(report, report ? "" : report.error().text().c_str());
+        QVERIFY(plan::writePlan({report->plan, problem.subject}, path + "/plan.json"));
+        const dispatch::Arrivals arrivals{{0, 1}, {0}, {0}, {0}, {0, 1}, {0}, {0, 1}};
+        QVERIFY(writeFileAtomically(path + "/arrivals.csv", dispatch::toCsv(arrivals, 0)));
+        panel.showRun(folder, true);
+        QVERIFY(!panel.ages()->isHidden());
+        QCOMPARE(panel.ages()->lines().size(), 2);
+        QCOMPARE(panel.ages()->lines()[1]->points().size(), 14);
+        if (const QByteArray picture = qgetenv("PLANLOOM_PICTURE_AGES"); !picture.isEmpty()) {
+            QTest::qWait(100); // legends are laid out
+            QVERIFY(panel.grab().save(QString::fromUtf8(picture)));
+        }
     }
 
     void namesWrongFiles()

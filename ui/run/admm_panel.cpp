@@ -61,11 +61,13 @@ AdmmPanel::AdmmPanel(QWidget *parent)
       m_objectiveChart(new PlainChart(tr("Objective and Lagrangian"), tr("iteration"), tr("summed loss"), this)),
       m_dualChart(new PlainChart(tr("Duals and gradients"), tr("gradient by back-propagation"), tr("dual"), this)),
       m_accuracyChart(new PlainChart(tr("Held-out accuracy"), tr("seconds of training"), tr("accuracy"), this)),
+      m_ages(new AgeChart(this)),
       m_compare(new QPushButton(tr("&Compare with a run…"), this)),
       m_note(new QLabel(this)),
-      m_accuracyHint(new QLabel(tr("No held-out accuracy yet: train with a share of the samples held out and "
-                                   "validations between steps (--holdout, --validate-every)"),
-                                this))
+      m_accuracyHint(
+          new QLabel(tr("No held-out accuracy yet: train with \"Hold out\" and \"Validate every\" in the dialog "
+                        "(--holdout, --validate-every)"),
+                     this))
 {
     m_compare->setToolTip(tr("Draw the accuracy of another run, such as one by SGD or Adam, beside this one's"));
     m_note->setWordWrap(true);
@@ -83,6 +85,8 @@ AdmmPanel::AdmmPanel(QWidget *parent)
     m_parts->addWidget(m_map, 3);
     m_parts->addWidget(m_objectiveChart, 3);
     m_parts->addWidget(m_dualChart, 2);
+    m_parts->addWidget(m_ages, 3);
+    m_ages->hide();
     m_parts->addWidget(m_accuracyChart, 3);
     m_parts->addWidget(m_accuracyHint, 3);
     m_accuracyHint->setWordWrap(true);
@@ -116,6 +120,7 @@ void AdmmPanel::showRun(const QString &folder, bool ended)
     m_note->clear();
     readResiduals();
     readObjective();
+    readAges();
     readDuals();
     readAccuracies();
 }
@@ -163,6 +168,24 @@ void AdmmPanel::readObjective()
     m_objectiveChart->setRanges(std::max(last, 1.0), most > 0 ? most * 1.05 : 1);
     if (least < 0)
         m_objectiveChart->y()->setRange(least * 1.05, most > 0 ? most * 1.05 : 0);
+}
+
+/// Of runs with a parameter server, whose folders have who came for each version.
+void AdmmPanel::readAges()
+{
+    const std::string folder = m_folder.toStdString();
+    const auto text = readFile(folder + "/arrivals.csv");
+    const auto document = text ? plan::readPlan(folder + "/plan.json") : Result<plan::Document>(text.error());
+    const bool has = document && document->plan.admm;
+    m_ages->setVisible(has);
+    if (!has)
+        return;
+    const auto workers = static_cast<int>(document->plan.stages.front().replicas());
+    dispatch::Pauses pauses;
+    const auto arrivals = dispatch::arrivalsFromCsv(*text, 0, workers, &pauses);
+    if (!arrivals)
+        m_note->setText(tr("arrivals.csv: %1").arg(qt(arrivals.error().message)));
+    m_ages->set(arrivals ? *arrivals : dispatch::Arrivals(), pauses, workers, document->plan.admm->delay);
 }
 
 void AdmmPanel::readDuals()

@@ -6,6 +6,7 @@
 #include <QLabel>
 #include <QPushButton>
 
+#include "ui/run/age_chart.h"
 #include "ui/run/residual_map.h"
 #include "ui/widgets/chart.h"
 
@@ -17,8 +18,9 @@ class QScatterSeries;
 namespace planloom::ui {
 
 /// What a run that trains by ADMM has recorded in its folder: residuals of each step in time over the iterations, the
-/// objective and the augmented Lagrangian, duals beside the gradients in their place, and held-out accuracy over
-/// seconds of training beside other runs. Knows no state; reads files when it is told to.
+/// objective and the augmented Lagrangian, duals beside the gradients in their place, of runs with a parameter server
+/// the ages of workers, and held-out accuracy over seconds of training beside other runs. Knows no state; reads files
+/// when it is told to.
 class AdmmPanel final : public QWidget {
     Q_OBJECT
 
@@ -30,6 +32,8 @@ public:
     void compareWith(const QString &folder);
     void setDirection(QBoxLayout::Direction direction) { m_parts->setDirection(direction); }
     [[nodiscard]] ResidualMap *map() { return m_map; }
+    /// Hidden where workers wait for each other.
+    [[nodiscard]] AgeChart *ages() { return m_ages; }
     [[nodiscard]] QScatterSeries *duals() { return m_duals; }
     [[nodiscard]] QLineSeries *objective() { return m_objective; }
     [[nodiscard]] QLineSeries *lagrangian() { return m_lagrangian; }
@@ -47,6 +51,7 @@ private:
     void readDuals();
     void readAccuracies();
     void readObjective();
+    void readAges();
     void applyColors();
 
     QString m_folder;
@@ -58,6 +63,7 @@ private:
     PlainChart *m_objectiveChart;
     PlainChart *m_dualChart;
     PlainChart *m_accuracyChart;
+    AgeChart *m_ages;
     QScatterSeries *m_duals = nullptr;
     QLineSeries *m_diagonal = nullptr;
     QLineSeries *m_objective = nullptr;
