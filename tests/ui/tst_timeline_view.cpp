@@ -45,6 +45,7 @@ private Q_SLOTS:
     void aRunLiesBesideItsOwnPrediction();
     void aRoundLiesBesideItsPrediction();
     void aSimulatorsTraceIsNotMeasured();
+    void versionsAreLines();
     void aResumedRunBeginsWhereItWentOn();
     void aTraceWithoutItsPlanSaysWhatItIs();
     void theLegendIsWholeInANarrowView();
@@ -458,6 +459,43 @@ void TestTimelineView::averagesAreMarked()
     const int x = TimelinePainter::kGutter + static_cast<int>(viewport.axis().toPixel(static_cast<double>(merges[0])));
     const int foot = TimelinePainter::kRuler + row->y - viewport.scroll() + row->height;
     QCOMPARE(canvas().grab().toImage().pixelColor(x, foot - 1), theme().text);
+}
+
+/// Where a parameter server has a version ready, a line goes through all rows.
+void TestTimelineView::versionsAreLines()
+{
+    const TimelineModel &model = m_view->model();
+    QVERIFY(model.versions(false, {model.begin(), model.end()}, 1000).empty()); // the sample has no server
+    m_state->loadModel(QStringLiteral("zoo:rnn"));
+    m_state->loadCluster(QStringLiteral("local:2"));
+    bool loaded = false;
+    m_state->whenLoaded([&loaded] { loaded = true; });
+    QTRY_VERIFY_WITH_TIMEOUT(loaded, 20'000);
+    PlanRequest request;
+    request.planner = "admm";
+    request.globalBatch = 1198;
+    request.options = {{"workers", "2"}, {"parallel", "asynchronous"}, {"barrier", "1"}, {"delay", "4"}};
+    QVERIFY(m_state->runPlanner(request));
+    QTRY_VERIFY_WITH_TIMEOUT(m_state->document() && m_state->simulationCurrent(), 20'000);
+    QTRY_VERIFY(!model.versions(false, {model.begin(), model.end()}, 100'000).empty());
+    const trace::Trace &trace = m_state->simulation()->trace;
+    std::vector<std::int64_t> ends;
+    for (const trace::Record &record : trace.records)
+        if (trace.tasks[static_cast<std::size_t>(record.task)].id == "S")
+            ends.push_back(record.start + record.duration);
+    std::ranges::sort(ends);
+    const auto lines = model.versions(false, {model.begin(), model.end() + 1}, ends.size());
+    QCOMPARE(lines, ends);
+    QVERIFY(model.versions(false, {model.begin(), model.end() + 1}, ends.size() - 1).empty()); // too many
+    QVERIFY(ends.size() > 6);
+    TimelineViewport &viewport = canvas().viewport();
+    viewport.focus(TimeRange{0, ends[6]}, std::nullopt);
+    const int x = TimelinePainter::kGutter + static_cast<int>(viewport.axis().toPixel(static_cast<double>(ends[0])));
+    const QImage picture = canvas().grab().toImage();
+    const int gap = TimelinePainter::kRuler + model.groups()[1].y - viewport.scroll() - 3; // between two devices
+    QVERIFY(picture.pixelColor(x, gap) != picture.pixelColor(x - 4, gap));
+    if (const QByteArray file = qgetenv("PLANLOOM_PICTURE"); !file.isEmpty())
+        QVERIFY(m_view->grab().save(QString::fromUtf8(file)));
 }
 
 /// Steps before the one where a run went on have no records: they cannot be chosen.

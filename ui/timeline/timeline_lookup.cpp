@@ -2,6 +2,8 @@
 // The part of TimelineModel that finds slices.
 #include "ui/timeline/timeline_model.h"
 
+#include "engine/program/server_rows.h"
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -250,6 +252,31 @@ std::vector<TimelineModel::Average> TimelineModel::averages(const Row &row, trac
         appendAverages(shown, {snapshot, shown.taskOn(rank, id)}, {firstStep, endStep}, offset, found);
     }
     return found;
+}
+
+std::vector<std::int64_t> TimelineModel::versions(bool measured, trace::Window window, std::size_t most) const
+{
+    const trace::Index &shown = index(measured);
+    const auto solves = shown.tasksCalled("S");
+    const std::int32_t server = solves.size() == 1 ? shown.rankOf(solves.front()) : -1;
+    if (server < 0 || shown.taskOn(server, "w0") < 0) // a task of another program that is called so
+        return {};
+    const std::int64_t offset = measured ? 0 : m_offset;
+    std::vector<std::int64_t> ends;
+    const auto [begin, end] = shown.rowsOf(server);
+    for (std::size_t r = begin; r < end; ++r) {
+        const trace::Row &row = shown.lod().rows()[r];
+        if (row.lane() != program::ServerRows::kSolves)
+            continue;
+        const auto [first, last] = row.within({window.begin - offset, window.end - offset});
+        if (last - first + ends.size() > most)
+            return {};
+        for (std::uint32_t slice = first; slice < last; ++slice) {
+            const trace::Record record = row.record(slice);
+            ends.push_back(record.start + record.duration + offset);
+        }
+    }
+    return ends;
 }
 
 } // namespace planloom::ui

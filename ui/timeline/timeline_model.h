@@ -134,6 +134,9 @@ public:
     /// where these are too many to be told apart. Cost: O(steps + those in the window * buckets * tasks of the lane in
     /// a step).
     [[nodiscard]] std::vector<Average> averages(const Row &row, trace::Window window) const;
+    /// When versions of a parameter server's parameters (program::ServerRows) were ready in @p window, both as shown,
+    /// by one clock, ascending; none where there are more than @p most. Cost: O(log slices + those in the window).
+    [[nodiscard]] std::vector<std::int64_t> versions(bool measured, trace::Window window, std::size_t most) const;
     /// A slice of the task with this id on this device (any device if empty), predicted if there is one.
     [[nodiscard]] std::optional<Slice> find(std::string_view taskId, std::string_view device) const;
     /// All slices whose task id contains @p text, in time order, at most @p limit.

@@ -69,6 +69,7 @@ void TimelinePainter::paint(QPainter &painter, const TimelineScene &scene, const
         paintRow(painter, scene, scene.model->rows()[r]);
     for (std::size_t r = first; r < last; ++r)
         paintAverages(painter, scene, scene.model->rows()[r]);
+    paintVersions(painter, scene);
     painter.setClipping(false);
     paintLabels(painter, scene);
     paintRuler(painter, scene, font);
@@ -196,6 +197,24 @@ void TimelinePainter::paintAverages(QPainter &painter, const TimelineScene &scen
             mark(*average.snapshot, true);
         if (average.merge)
             mark(*average.merge, false);
+    }
+}
+
+/// A line through all rows where a parameter server had a version ready: measured ones, or predicted ones without
+/// these.
+void TimelinePainter::paintVersions(QPainter &painter, const TimelineScene &scene)
+{
+    constexpr int kApart = 5; // pixels: lines that are closer say nothing
+    const trace::Window window{std::llround(std::floor(scene.axis.begin())), std::llround(std::ceil(scene.axis.end()))};
+    const auto most = static_cast<std::size_t>(std::max(1, scene.area.width() / kApart));
+    auto versions = scene.model->versions(true, window, most);
+    if (versions.empty())
+        versions = scene.model->versions(false, window, most);
+    QColor line = theme().text;
+    line.setAlpha(110);
+    for (const std::int64_t version : versions) {
+        const int x = scene.area.x() + static_cast<int>(std::floor(scene.axis.toPixel(static_cast<double>(version))));
+        fill(painter, QRect(x, scene.area.y(), 1, scene.area.height()), line);
     }
 }
 

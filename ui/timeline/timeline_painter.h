@@ -49,6 +49,7 @@ private:
     void paintMerged(QPainter &painter, const KindStyle &style, const trace::Bar &bar, const TimelineScene &scene,
                      const QRect &box);
     void paintAverages(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row);
+    void paintVersions(QPainter &painter, const TimelineScene &scene);
     void paintLabels(QPainter &painter, const TimelineScene &scene);
     void paintRuler(QPainter &painter, const TimelineScene &scene, const QFont &font);
     void fill(QPainter &painter, const QRect &box, const QBrush &brush);
