@@ -10,6 +10,8 @@
 #include <QDir>
 #include <QLineSeries>
 #include <QScatterSeries>
+#include <QScrollArea>
+#include <QScrollBar>
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -144,6 +146,11 @@ private Q_SLOTS:
         QVERIFY(!panel.ages()->isHidden());
         QCOMPARE(panel.ages()->lines().size(), 2);
         QCOMPARE(panel.ages()->lines()[1]->points().size(), 14);
+        // In a narrow window none is cut: they are scrolled to.
+        panel.resize(500, 300);
+        QCoreApplication::processEvents();
+        QVERIFY(panel.ages()->width() >= panel.ages()->minimumWidth());
+        QVERIFY(panel.findChild<QScrollArea *>()->horizontalScrollBar()->maximum() > 0);
         if (const QByteArray picture = qgetenv("PLANLOOM_PICTURE_AGES"); !picture.isEmpty()) {
             QTest::qWait(100); // legends are laid out
             QVERIFY(panel.grab().save(QString::fromUtf8(picture)));

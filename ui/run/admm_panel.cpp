@@ -15,6 +15,7 @@
 #include <QLineSeries>
 #include <QPen>
 #include <QScatterSeries>
+#include <QScrollArea>
 
 #include <algorithm>
 #include <cmath>
@@ -97,8 +98,15 @@ AdmmPanel::AdmmPanel(QWidget *parent)
     bottom->addWidget(m_compare);
     auto *all = new QVBoxLayout(this);
     all->setContentsMargins(0, 2, 0, 2);
-    all->addLayout(m_parts, 1);
-    setMinimumSize(240, 120); // side by side, charts ask for more than a narrow window has
+    auto *page = new QWidget;
+    m_parts->setContentsMargins(0, 0, 0, 0);
+    page->setLayout(m_parts);
+    auto *scroll = new QScrollArea(this); // side by side, charts ask for more than a narrow window has
+    scroll->setWidget(page);
+    scroll->setWidgetResizable(true);
+    scroll->setFrameShape(QFrame::NoFrame);
+    all->addWidget(scroll, 1);
+    setMinimumSize(240, 120);
     all->addLayout(bottom);
     applyColors();
     connect(m_compare, &QPushButton::clicked, this, [this] {
