@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/compile/row_tasks.h"
 
+#include "engine/cost/looked_up_rows.h"
 #include "engine/cost/sparse_rows.h"
 
 #include <algorithm>
@@ -31,32 +32,6 @@ double rateOf(const cost::Profile *profile, const char *name, double estimate)
 
 std::int64_t whole(double bytes) { return std::llround(bytes); }
 
-cost::TableRows expected(std::int64_t tableRows, std::int64_t ids, std::int64_t members)
-{
-    const cost::ExpectedRows rows = cost::expectedRows(tableRows, ids, static_cast<int>(members));
-    return {static_cast<double>(ids), rows.unique, rows.prior, cost::expectedRows(tableRows, ids * members, 1).unique};
-}
-
-/// As the profile has counted them, for another number of ids in the proportion that Zipf's law expects; else by that
-/// law alone.
-cost::TableRows rowsOf(const Source &source, const program::Table &table, std::int64_t ids, std::int64_t members)
-{
-    cost::TableRows rows = expected(table.rows, ids, members);
-    const auto profile = source.subject.costs->profile();
-    if (!profile)
-        return rows;
-    const auto known = profile->tables.find(table.parameter);
-    if (known == profile->tables.end())
-        return rows;
-    const cost::TableRows &counted = known->second;
-    const cost::TableRows there = expected(table.rows, std::llround(counted.ids), members);
-    const auto scaled = [&](double now, double then, double measured) { return now / then * measured; };
-    rows.unique = std::min(scaled(rows.unique, there.unique, counted.unique), rows.ids);
-    rows.prior = rows.unique * counted.prior / counted.unique;
-    rows.all = std::max(scaled(rows.all, there.all, counted.all), rows.unique);
-    return rows;
-}
-
 } // namespace
 
 RowTimes::RowTimes(const Source &source, TaskTimes &times, const program::Table &table, const Team &team,
@@ -70,7 +45,8 @@ RowTimes::RowTimes(const Source &source, TaskTimes &times, const program::Table 
     const auto members = static_cast<std::int64_t>(team.size());
     const std::int64_t ids = (source.plan.globalBatch + members - 1) / members * table.idsPerSample;
     m_ids = static_cast<double>(ids);
-    const cost::TableRows rows = rowsOf(source, table, ids, members);
+    const cost::TableRows rows =
+        cost::lookedUpRows(source.subject.costs->profile().get(), table.parameter, table.rows, ids, members);
     const DeviceId device = source.plan.stages[instance.stage.index()].devices[instance.device];
     const bool onProcessor = source.subject.cluster->typeOf(device).isProcessor();
     m_at = team.position(instance.rank);
