@@ -1,50 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/common/exchange.h"
 
-#include "engine/compile/compile.h"
 #include "planners/common/averaging_delay.h"
 #include "planners/common/changed_candidates.h"
+#include "planners/common/exchange_seconds.h"
 #include "planners/common/exchange_tables.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <string>
 
 namespace planloom::planners {
 namespace {
 
-struct AveragingTimes {
-    double step = 0;     ///< seconds, without the average
-    double exchange = 0; ///< seconds of one average, on the rank where it takes longest
-};
-
-/// By the plan's own Program, with averages that take no time.
-Result<AveragingTimes> averagingTimes(const plan::Plan &plan, const Problem &problem)
-{
-    auto program = compile::compilePlan(plan, problem.subject, {.bodies = false, .fold = true});
-    if (!program)
-        return program.error();
-    std::vector<double> onRank(program->ranks.size(), 0);
-    for (program::Task &task : program->tasks) {
-        const auto *exchange = task.as<program::Exchange>();
-        if (exchange == nullptr || !exchange->averages)
-            continue;
-        onRank[task.rank.index()] += task.duration.value();
-        task.duration = Seconds(0);
-    }
-    const Result<double> step = simulate::iterationSeconds(*program);
-    if (!step)
-        return step.error();
-    return AveragingTimes{*step, *std::max_element(onRank.begin(), onRank.end())};
-}
-
 /// withBestDelay() by the plan's own times; its own delay is the longest of its round.
 Status findDelay(plan::Plan &plan, const Problem &problem, std::vector<std::string> &notes)
 {
-    const auto times = averagingTimes(plan, problem);
+    const auto times = averagingTimes(plan, problem.subject);
     if (!times)
         return times.error();
     plan::DelayedAveraging &averaging = plan.exchange.averaging;
@@ -59,18 +33,14 @@ Status findDelay(plan::Plan &plan, const Problem &problem, std::vector<std::stri
 
 Status estimateAveraging(PlanReport &report, const Problem &problem)
 {
-    const auto times = averagingTimes(report.plan, problem);
+    const auto times = averagingTimes(report.plan, problem.subject);
     if (!times)
         return times.error();
     const plan::DelayedAveraging &averaging = report.plan.exchange.averaging;
-    const double exposed =
-        (report.predicted.iterationSeconds - times->step) * static_cast<double>(averaging.localSteps);
     plan::Estimate &estimate = report.plan.estimate;
     estimate["averaging_step_seconds"] = times->step;
     estimate["averaging_exchange_seconds"] = times->exchange;
-    // Without a delay all of it is waited for, but for what snapshots and merges make of the times.
-    const double hidden = averaging.delay == 0 ? 0 : 1 - exposed / times->exchange;
-    estimate["averaging_hidden_share"] = times->exchange > 0 ? std::clamp(hidden, 0.0, 1.0) : 1;
+    estimate["averaging_hidden_share"] = times->hiddenShare(report.predicted.iterationSeconds, averaging);
     estimate["averaging_effective_share"] = averaging.effectiveShare();
     if (averaging.effectiveShare() > 0)
         estimate["averaging_effective_step_seconds"] = report.predicted.iterationSeconds / averaging.effectiveShare();
@@ -94,8 +64,7 @@ void findAcrossSteps(plan::Plan &plan, const Problem &problem, std::vector<std::
     const auto secondsOf = [&](bool acrossSteps) {
         plan::Plan tried = plan;
         tried.exchange.acrossSteps = acrossSteps;
-        const auto program = compile::compilePlan(tried, problem.subject, {.bodies = false, .fold = true});
-        const Result<double> seconds = program ? simulate::iterationSeconds(*program) : Result<double>(program.error());
+        const Result<double> seconds = stepSeconds(tried, problem.subject);
         return seconds ? *seconds : std::numeric_limits<double>::infinity();
     };
     constexpr double kNoticed = 1 - 1e-6;
@@ -137,7 +106,6 @@ void warn(PlanReport &report)
     report.notes.push_back(fmt::format("{:.0f} % of the average is hidden; {}", 100 * hidden, why));
 }
 
-/// Alternatives with the exchange of the chosen plan, fastest first.
 } // namespace
 
 Result<ExchangeRequest> exchangeRequest(std::string_view text)

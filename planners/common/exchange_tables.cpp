@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/common/exchange_tables.h"
 
-#include "engine/compile/compile.h"
 #include "engine/plan/training.h"
 #include "engine/plan/validate_tables.h"
+#include "planners/common/exchange_seconds.h"
 
 #include <fmt/format.h>
 
@@ -16,27 +16,6 @@ using plan::ExchangeScheduling;
 using plan::SparseTable;
 using plan::TableStrategy;
 
-/// Simulated seconds of a step; infinite where the plan cannot have the exchange.
-double secondsOf(plan::Plan plan, const Problem &problem)
-{
-    dropDecayOfRows(plan);
-    const auto program = compile::compilePlan(plan, problem.subject, {.bodies = false, .fold = true});
-    const Result<double> seconds = program ? simulate::iterationSeconds(*program) : Result<double>(program.error());
-    return seconds ? *seconds : std::numeric_limits<double>::infinity();
-}
-
-/// How a table may be exchanged under @p scheduling, simplest first.
-std::vector<SparseTable> waysOf(const std::string &table, ExchangeScheduling scheduling)
-{
-    std::vector<SparseTable> ways;
-    for (const plan::TableStrategyRow &row : plan::kTableStrategies) {
-        ways.push_back({table, row.strategy, false});
-        if (scheduling == ExchangeScheduling::TwoDimensional && row.strategy != TableStrategy::AllReduce)
-            ways.push_back({table, row.strategy, true});
-    }
-    return ways;
-}
-
 /// The fastest way of each of @p names in turn. Returns the seconds of a step then.
 double chooseWays(plan::Plan &plan, const Problem &problem, const std::vector<std::string> &names)
 {
@@ -46,10 +25,11 @@ double chooseWays(plan::Plan &plan, const Problem &problem, const std::vector<st
     double fastest = std::numeric_limits<double>::infinity();
     for (SparseTable &table : tables) {
         SparseTable best = table;
-        for (const SparseTable &way : waysOf(table.parameter, plan.exchange.sparse.scheduling)) {
+        for (const SparseTable &way : tableWays(table.parameter, plan.exchange.sparse.scheduling)) {
             table = way;
-            if (const double seconds = secondsOf(plan, problem); seconds < fastest) {
-                fastest = seconds;
+            const Result<double> seconds = stepSeconds(plan, problem.subject);
+            if (seconds && *seconds < fastest) {
+                fastest = *seconds;
                 best = way;
             }
         }
@@ -107,6 +87,17 @@ Status expandPatterns(plan::Plan &plan, const Problem &problem)
 }
 
 } // namespace
+
+std::vector<SparseTable> tableWays(const std::string &table, ExchangeScheduling scheduling)
+{
+    std::vector<SparseTable> ways;
+    for (const plan::TableStrategyRow &row : plan::kTableStrategies) {
+        ways.push_back({table, row.strategy, false});
+        if (scheduling == ExchangeScheduling::TwoDimensional && row.strategy != TableStrategy::AllReduce)
+            ways.push_back({table, row.strategy, true});
+    }
+    return ways;
+}
 
 std::vector<std::string> dropDecayOfRows(plan::Plan &plan)
 {

@@ -15,6 +15,9 @@ namespace planloom::planners {
 /// table). Cost: up to nine simulations a table.
 Status fillInTables(plan::Plan &plan, const Problem &problem, bool findsScheduling, std::vector<std::string> &notes);
 
+/// How table @p table may be exchanged under @p scheduling, simplest first.
+std::vector<plan::SparseTable> tableWays(const std::string &table, plan::ExchangeScheduling scheduling);
+
 /// Rows of tables are not decayed, as a step updates those alone that it looks up: adds groups of parameters to
 /// @p plan's optimizer where that is needed. Returns the tables' names.
 std::vector<std::string> dropDecayOfRows(plan::Plan &plan);

@@ -1,56 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // `--exchange`: a policy for the plan of any planner, and the delay of averages by simulated times. The expected times
 // are those of the formulas for a flat network (ring all-reduce of P bytes over M machines: 2 (M - 1)(a + P / (M B))).
-#include "engine/graph/zoo/zoo.h"
-#include "planners/common/exchange.h"
-#include "tests/planners/planner_helpers.h"
+#include "tests/planners/exchange_problems.h"
 
 #include <QTest>
 
 using namespace planloom;
-using planners::ExchangeRequest;
+using testing::kHop;
+using testing::kMachines;
 using testing::must;
-
-namespace {
-
-constexpr int kMachines = 16;
-constexpr double kHop = 5e-6; // seconds from one machine to the next
-
-/// VGG-19 as DAPPLE measured it, 32 samples on each of 16 machines with one V100, joined by @p bandwidth bytes a
-/// second.
-planners::Problem vgg19(double bandwidth)
-{
-    cluster::RegularCluster spec;
-    spec.name = "flat";
-    spec.nodes = kMachines;
-    spec.type = *cluster::knownDeviceType("V100");
-    spec.intraBandwidth = 1e12;
-    spec.intraLatency = Seconds(0);
-    spec.interPointToPoint = bandwidth;
-    spec.interCollective = bandwidth;
-    spec.interLatency = Seconds(kHop);
-    return testing::problemOf(must(import::zooProfile("vgg-19-layers")), must(cluster::regular(spec)), 32 * kMachines);
-}
-
-/// A language model over 10,000 words, on 16 machines of one V100.
-planners::Problem recurrent(bool tied)
-{
-    graph::LstmConfig config;
-    config.layers = 1;
-    config.embedding = config.hidden = 64;
-    config.tiedEmbeddings = tied;
-    import::Model model;
-    model.graph = std::make_shared<const graph::Graph>(must(graph::lstmLanguageModel(config)));
-    return testing::problemOf(model, must(cluster::preset("dapple-c")), 128);
-}
-
-planners::PlanReport withExchange(const planners::Problem &problem, const std::string &text)
-{
-    return must(planners::withExchange(testing::planned(problem, "data-parallel"), problem,
-                                       must(planners::exchangeRequest(text))));
-}
-
-} // namespace
+using testing::recurrent;
+using testing::vgg19;
+using testing::withExchange;
 
 class TestExchange : public QObject {
     Q_OBJECT

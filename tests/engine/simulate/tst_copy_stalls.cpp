@@ -19,7 +19,11 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 
 trace::Record record(TaskId task, Lane lane, std::int64_t start, std::int64_t end)
 {
-    return {start * kSecond, (end - start) * kSecond, static_cast<std::int32_t>(task.value), 0, 0,
+    return {start * kSecond,
+            (end - start) * kSecond,
+            static_cast<std::int32_t>(task.value),
+            0,
+            0,
             static_cast<std::int32_t>(lane)};
 }
 
@@ -59,10 +63,10 @@ private slots:
         hand.after(d, later);
         hand.after(d, out);
         const program::Program program = hand.made();
-        const std::vector<trace::Record> records{record(a, Lane::Compute, 0, 2), record(b, Lane::Compute, 2, 3),
-                                                 record(c, Lane::Compute, 5, 6), record(d, Lane::Compute, 9, 10),
-                                                 record(e, Lane::Compute, 10, 11), record(received, Lane::Receive, 0, 4),
-                                                 record(later, Lane::Receive, 4, 9), record(out, Lane::CopyOut, 2, 5)};
+        const std::vector<trace::Record> records{
+            record(a, Lane::Compute, 0, 2),     record(b, Lane::Compute, 2, 3),   record(c, Lane::Compute, 5, 6),
+            record(d, Lane::Compute, 9, 10),    record(e, Lane::Compute, 10, 11), record(received, Lane::Receive, 0, 4),
+            record(later, Lane::Receive, 4, 9), record(out, Lane::CopyOut, 2, 5)};
         const std::vector<CopyStall> stalls = simulate::copyStalls(program, records);
         QCOMPARE(stalls.size(), std::size_t{1});
         QCOMPARE(stalls[0].begin, 4 * kSecond); // until then it would have waited for what it receives

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planners/common/exchange_figures.h"
+
+#include "engine/cost/looked_up_rows.h"
+#include "engine/plan/validate_tables.h"
+#include "engine/simulate/simulate.h"
+#include "planners/common/exchange_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace planloom::planners {
+namespace {
+
+using plan::ExchangePolicy;
+using plan::TableStrategy;
+
+/// Counts simulations, and stops between two.
+class Counted {
+public:
+    Counted(Progress &progress, std::size_t all) : m_progress(progress), m_all(static_cast<double>(all)) {}
+    /// False: it is stopped.
+    bool next(const std::string &what)
+    {
+        if (m_progress.stopped())
+            return false;
+        m_progress.report(std::min(1.0, m_done++ / m_all), what);
+        return true;
+    }
+
+private:
+    Progress &m_progress;
+    double m_all;
+    double m_done = 0;
+};
+
+/// The setting of @p table in @p plan; of one that it does not name, the sum of the whole gradient.
+plan::SparseTable settingOf(const plan::Plan &plan, const std::string &table)
+{
+    const auto &all = plan.exchange.sparse.tables;
+    const auto known = std::ranges::find(all, table, &plan::SparseTable::parameter);
+    return known != all.end() ? *known : plan::SparseTable{table, TableStrategy::AllReduce, false};
+}
+
+plan::Plan withTable(plan::Plan plan, const plan::SparseTable &setting)
+{
+    auto &all = plan.exchange.sparse.tables;
+    const auto known = std::ranges::find(all, setting.parameter, &plan::SparseTable::parameter);
+    (known != all.end() ? *known : all.emplace_back()) = setting;
+    return plan;
+}
+
+/// What a replica looks up of it, once a Program has it.
+void takeRows(TableFigures &figures, const program::Program &program, const plan::Plan &plan,
+              const plan::Subject &subject)
+{
+    const auto table = std::ranges::find(program.tables, figures.parameter, &program::Table::parameter);
+    if (figures.replicas > 0 || table == program.tables.end())
+        return;
+    figures.replicas = static_cast<std::int64_t>(program.team(table->team).size());
+    const std::int64_t samples = (plan.globalBatch + figures.replicas - 1) / figures.replicas;
+    figures.lookedUp = cost::lookedUpRows(subject.costs->profile().get(), figures.parameter, figures.rows,
+                                          samples * table->idsPerSample, figures.replicas);
+}
+
+ExchangeChoice choiceOf(std::string name, const plan::Plan &plan, const plan::Subject &subject, bool asPlanned)
+{
+    ExchangeChoice choice{std::move(name), {}, {}, asPlanned};
+    if (const auto seconds = exchangeSeconds(plan, subject))
+        choice.seconds = *seconds;
+    else
+        choice.refusal = seconds.error().text();
+    return choice;
+}
+
+/// From 0 to twice @p localSteps, each, or as many as are drawn well.
+std::vector<std::int64_t> delaysFor(std::int64_t localSteps)
+{
+    constexpr std::int64_t kMost = 32;
+    const std::int64_t last = 2 * localSteps;
+    const std::int64_t steps = std::min(last, kMost);
+    std::vector<std::int64_t> delays;
+    for (std::int64_t k = 0; k <= steps; ++k)
+        delays.push_back(last / steps * k + last % steps * k / steps);
+    return delays;
+}
+
+plan::Plan withAverages(plan::Plan plan, std::int64_t localSteps, std::int64_t delay)
+{
+    plan.exchange.averaging.localSteps = localSteps;
+    plan.exchange.averaging.delay = delay;
+    return plan;
+}
+
+struct Method {
+    std::string name;
+    plan::Plan plan;
+    bool asPlanned = false;
+};
+
+/// With the plan's rounds.
+std::vector<Method> methodsOf(const plan::Plan &plan, const AveragingTimes &times)
+{
+    const plan::DelayedAveraging &own = plan.exchange.averaging;
+    Method synchronous{"synchronous", plan};
+    const bool byRows = plan.exchange.policy == ExchangePolicy::Sparse;
+    plan::Exchange &summed = synchronous.plan.exchange;
+    (byRows ? summed.dense : summed.policy) = ExchangePolicy::AllReduce;
+    Method local{"local SGD", withAverages(plan, own.localSteps, 0), own.delay == 0};
+    local.plan.exchange.averaging.localWeight = 0;
+    Method overlapped{"CoCoD", withAverages(plan, own.localSteps, own.localSteps)};
+    plan::DelayedAveraging &whole = overlapped.plan.exchange.averaging;
+    whole.merge = plan::Merge::Corrected;
+    whole.localWeight = 0;
+    overlapped.asPlanned = whole == own;
+    const std::int64_t delay = own.delay > 0 ? own.delay : std::min(own.localSteps, times.leastDelay());
+    Method delayed{fmt::format("DaSGD, d = {}", delay), withAverages(plan, own.localSteps, delay), own.delay > 0};
+    return {std::move(synchronous), std::move(local), std::move(overlapped), std::move(delayed)};
+}
+
+} // namespace
+
+double TableFigures::sentBytes(TableStrategy strategy, double of) const
+{
+    const double others = of - 1;
+    const double lookedUpBytes = lookedUp.unique * static_cast<double>(columns) * 4;
+    switch (strategy) {
+    case TableStrategy::AllReduce: return 2 * others / of * static_cast<double>(bytes());
+    case TableStrategy::AllGather: return others * lookedUpBytes;
+    case TableStrategy::AllToAll: // of rows that are looked up, and of their gradients
+    case TableStrategy::ParameterServer: return 2 * others / of * lookedUpBytes;
+    }
+    return 0;
+}
+
+const TableWay *TableFigures::fastest() const
+{
+    const TableWay *best = nullptr;
+    for (const TableWay &way : ways)
+        if (way.refusal.empty() && (best == nullptr || way.seconds < best->seconds))
+            best = &way;
+    return best;
+}
+
+Result<std::vector<TableFigures>> tableFigures(const plan::Plan &plan, const plan::Subject &subject, Progress &progress)
+{
+    const std::vector<std::string> names = plan::lookedUpTables(*subject.graph);
+    const plan::ExchangeScheduling scheduling = plan.exchange.sparse.scheduling;
+    Counted counted(progress, names.size() * tableWays({}, scheduling).size());
+    std::vector<TableFigures> all;
+    for (const std::string &name : names) {
+        const graph::Shape &shape = subject.graph->tensor(subject.graph->find(name)).shape;
+        TableFigures figures{name, shape[0].size, shape[1].size, 0, {}, {}};
+        const plan::SparseTable own = settingOf(plan, name);
+        for (const plan::SparseTable &table : tableWays(name, scheduling)) {
+            if (!counted.next(fmt::format("{}: {}", name, plan::name(table.strategy))))
+                return cancelled();
+            const bool splits = plan::isByRows(own) && plan.exchange.sparse.delays(own);
+            TableWay way{table, 0, {}, table.strategy == own.strategy && table.split == splits};
+            const auto program = programWithExchange(withTable(plan, table), subject);
+            const auto seconds = program ? simulate::iterationSeconds(*program) : Result<double>(program.error());
+            if (program)
+                takeRows(figures, *program, plan, subject);
+            if (seconds)
+                way.seconds = *seconds;
+            else
+                way.refusal = seconds.error().text();
+            figures.ways.push_back(std::move(way));
+        }
+        all.push_back(std::move(figures));
+    }
+    return all;
+}
+
+Result<std::vector<ExchangeChoice>> schedulingFigures(const plan::Plan &plan, const plan::Subject &subject,
+                                                      Progress &progress)
+{
+    Counted counted(progress, std::size(plan::kExchangeSchedulings));
+    std::vector<ExchangeChoice> choices;
+    for (const plan::ExchangeSchedulingRow &row : plan::kExchangeSchedulings) {
+        if (!counted.next(row.name))
+            return cancelled();
+        plan::Plan tried = plan;
+        tried.exchange.sparse.scheduling = row.scheduling;
+        choices.push_back(choiceOf(row.name, tried, subject, row.scheduling == plan.exchange.sparse.scheduling));
+    }
+    return choices;
+}
+
+Result<AveragingFigures> averagingFigures(const plan::Plan &plan, const plan::Subject &subject, Progress &progress)
+{
+    const plan::DelayedAveraging &averaging = plan.exchange.averaging;
+    const std::vector<std::int64_t> delays = delaysFor(averaging.localSteps);
+    constexpr std::size_t kMethods = 4;
+    Counted counted(progress, 1 + kMethods + delays.size());
+    AveragingFigures figures;
+    if (!counted.next("as planned"))
+        return cancelled();
+    const auto times = averagingTimes(plan, subject);
+    const auto seconds = stepSeconds(plan, subject);
+    if (!times || !seconds)
+        return times ? seconds.error() : times.error();
+    figures.times = *times;
+    figures.seconds = *seconds;
+    figures.hiddenShare = times->hiddenShare(*seconds, averaging);
+    for (const Method &method : methodsOf(plan, *times)) {
+        if (!counted.next(method.name))
+            return cancelled();
+        figures.methods.push_back(choiceOf(method.name, method.plan, subject, method.asPlanned));
+    }
+    for (const std::int64_t delay : delays) {
+        if (!counted.next(fmt::format("delay {}", delay)))
+            return cancelled();
+        const std::int64_t rounds = std::max(averaging.localSteps, delay);
+        const auto delayed = stepSeconds(withAverages(plan, rounds, delay), subject);
+        if (!delayed)
+            return delayed.error();
+        figures.byDelay.push_back({delay, rounds, *delayed});
+    }
+    return figures;
+}
+
+} // namespace planloom::planners
