@@ -4,6 +4,7 @@
 #include "engine/compile/persistent.h"
 #include "engine/compile/pooled.h"
 #include "engine/compile/task_times.h"
+#include "engine/cost/host_link.h"
 #include "engine/graph/operators/operators.h"
 #include "engine/plan/validate.h"
 
@@ -16,30 +17,6 @@ namespace planloom::compile {
 namespace {
 
 using graph::TrainingGraph;
-
-/// Bytes/s between a GPU and its host: 35 % of a link of 32 GiB/s, as measured by DELTA's authors.
-constexpr double kHostLink = 0.35 * 32 * 1024 * 1024 * 1024;
-
-/// Copies between a device and its host tier.
-struct HostLink {
-    double bandwidth = 0; ///< bytes/s, each way
-    double load = 0;      ///< memory::Limits::copyLoad
-};
-
-/// A processor's host tier is memory like its own, and its own cores copy: as fast as the profile has measured, else by
-/// the memory's bandwidth, as a copy reads and writes it.
-HostLink linkOf(const plan::Subject &subject, const cluster::DeviceType &type)
-{
-    if (!type.isProcessor())
-        return {kHostLink, 0};
-    constexpr double kLoad = 1; // bench_memory on ResNet-50: steps are then predicted within 4 %, with 0 up to 9 % off
-    HostLink link{type.memoryBandwidth > 0 ? type.memoryBandwidth / 2 : kHostLink, kLoad};
-    if (subject.profile)
-        if (const auto rate = subject.profile->extra.find("host_copy_bytes_per_second");
-            rate != subject.profile->extra.end() && rate->second > 0)
-            link.bandwidth = rate->second;
-    return link;
-}
 
 /// True if @p op changes its input @p input, which stays from step to step, when it runs forward: running statistics.
 bool tracksState(const graph::Op &op, std::size_t input)
@@ -217,7 +194,7 @@ public:
     {
         makeStream();
         const cluster::DeviceType &type = m_in.source.subject.cluster->typeOf(m_stage.devices[m_instance.device]);
-        const HostLink link = linkOf(m_in.source.subject, type);
+        const cost::HostLink link = cost::hostLink(type, m_in.source.subject.profile.get());
         memory::Limits limits = memory::limitsOf(m_stage.memory, m_stream, link.bandwidth);
         limits.copyLoad = link.load;
         if (Status kept = keepStates(limits); !kept)

@@ -72,6 +72,7 @@ FLOORS |= {
     **{f"ui/{view}": ["ui/widgets"] for view in VIEWS},
     "ui/run": ["ui/widgets", "ui/memory"], # the same curves
     "ui/placement": ["ui/widgets", "ui/memory"], # units of axes
+    "ui/planview": ["ui/widgets", "ui/memory"], # likewise
     "ui/shell": [f"ui/{view}" for view in VIEWS],
     "ui/demo": ["ui/shell"],
     "app/planloom": ["planners", "profiler", "executor/agent", "executor/runtime", "executor/checkpoint", *ALL_ENGINE],

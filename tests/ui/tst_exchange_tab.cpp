@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The knobs of the exchange between replicas: what they show and hide, that each turn is one undoable edit which is
-// simulated, what is refused.
+// simulated, what is refused. And the figures beside them: tables, delays and methods.
 #include "ui/planview/exchange_tab.h"
 
+#include <QLineSeries>
+#include <QScatterSeries>
 #include <QTest>
 
 #include <cmath>
@@ -157,6 +159,124 @@ private Q_SLOTS:
         QVERIFY2(bench.seconds() > 2 * before, qPrintable(bench.message));
         bench.state.undoStack()->undo();
         QCOMPARE(bench.seconds(), before);
+    }
+
+    /// A row for the table with what a step takes by each strategy; a double click takes it.
+    void theTableOfTables()
+    {
+        Bench bench;
+        QVERIFY(bench.ready);
+        TablePanel &panel = *bench.tab->tables();
+        QVERIFY(!panel.isVisible() && !panel.computes());
+        bench.choose("exchange-kind", QStringLiteral("embrace"));
+        QVERIFY(panel.isVisible());
+        const auto computed = [&] { return QTest::qWaitFor([&] { return !panel.computes(); }, 30'000); };
+        QVERIFY(computed());
+        const TableModel &model = *panel.table()->tableModel();
+        QCOMPARE(model.rowCount(), 1);
+        const auto column = [&](const QString &name) {
+            return static_cast<std::size_t>(model.headers().indexOf(name));
+        };
+        const auto cell = [&](const QString &name) { return model.row(0)[column(name)]; };
+        QCOMPARE(cell(QStringLiteral("Table")).text.toStdString(), bench.exchange().sparse.tables[0].parameter);
+        const planners::TableFigures &figures = panel.figures().front();
+        QCOMPARE(cell(QStringLiteral("Size")).number, static_cast<double>(figures.rows * figures.columns * 4));
+        QVERIFY(*cell(QStringLiteral("α")).number > 0 && *cell(QStringLiteral("α")).number < 1);
+        QVERIFY(*cell(QStringLiteral("Prior")).number > 0);
+        QCOMPARE(cell(QStringLiteral("all-to-all")).number, bench.seconds()); // as planned
+        QVERIFY(cell(QStringLiteral("all-to-all")).text.startsWith(QStringLiteral("✓")));
+        QVERIFY(!cell(QStringLiteral("all-reduce")).text.contains(QStringLiteral("✓")));
+        QVERIFY(*cell(QStringLiteral("all-reduce")).number > *cell(QStringLiteral("all-to-all")).number);
+        // The other orders of communication, and what is sent.
+        QCOMPARE(panel.schedulings()->bars().size(), std::size_t{3});
+        QVERIFY(panel.schedulings()->bars()[2].marked && panel.schedulings()->bars()[0].value > 0);
+        QVERIFY(panel.chart()->isVisible());
+        const QPointF end = panel.lines()[2]->points().back();
+        QVERIFY(end.x() >= 16 && panel.lines()[0]->points().back().y() > end.y());
+
+        const QModelIndex summed =
+            panel.table()->model()->index(0, static_cast<int>(column(QStringLiteral("all-reduce"))));
+        Q_EMIT panel.table()->activated(summed);
+        QCOMPARE(bench.exchange().sparse.tables[0].strategy, plan::TableStrategy::AllReduce);
+        QVERIFY(computed());
+        QVERIFY(cell(QStringLiteral("all-reduce")).text.startsWith(QStringLiteral("✓")));
+        QCOMPARE(cell(QStringLiteral("all-reduce")).number, bench.seconds());
+        bench.state.undoStack()->undo();
+        QVERIFY(computed());
+        QVERIFY(cell(QStringLiteral("all-to-all")).text.startsWith(QStringLiteral("✓")));
+        bench.choose("exchange-kind", QStringLiteral("all-reduce"));
+        QVERIFY(!panel.isVisible());
+    }
+
+    /// The curve is that of plans with each delay; the least that hides all is taken with one click.
+    void stepsByDelay()
+    {
+        Bench bench;
+        QVERIFY(bench.ready);
+        AveragingPanel &panel = *bench.tab->averages();
+        QVERIFY(!panel.isVisible());
+        bench.choose("exchange-kind", QStringLiteral("dasgd"));
+        bench.knob<QSpinBox>("exchange-local-steps")->setValue(3);
+        bench.knob<QSpinBox>("exchange-delay")->setValue(0);
+        const auto computed = [&] { return QTest::qWaitFor([&] { return !panel.computes(); }, 30'000); };
+        QVERIFY(panel.isVisible() && computed());
+        const auto scaled = [&](double seconds, double shown) { return shown / seconds; };
+        const double unit = scaled(bench.seconds(), panel.now()->points().front().y());
+        QCOMPARE(panel.now()->points().front().x(), 0.0);
+        const QList<QPointF> points = panel.curve()->points();
+        QCOMPARE(points.size(), 7); // 0 to twice the rounds
+        QCOMPARE(points.front().y(), panel.now()->points().front().y());
+        QCOMPARE(panel.hidden()->bars().front().value, 0.0);
+        QVERIFY(panel.methods()->bars().size() == 4 && panel.methods()->bars()[1].marked);
+        QVERIFY(panel.methods()->bars()[0].value > panel.methods()->bars()[1].value);
+        for (const int delay : {1, 3}) {
+            bench.knob<QSpinBox>("exchange-delay")->setValue(delay);
+            QVERIFY(std::abs(bench.seconds() * unit / points[delay].y() - 1) < 1e-9);
+        }
+        bench.knob<QSpinBox>("exchange-delay")->setValue(0);
+        QVERIFY(computed() && panel.takeButton()->isVisible());
+        const double knee = panel.knee()->points().front().x();
+        QVERIFY(knee >= 1);
+        QTest::mouseClick(panel.takeButton(), Qt::LeftButton);
+        QCOMPARE(static_cast<double>(bench.exchange().averaging.delay), knee);
+        QVERIFY(bench.exchange().averaging.localSteps >= bench.exchange().averaging.delay);
+        QVERIFY(computed() && !panel.takeButton()->isVisible());
+        QVERIFY(panel.hidden()->bars().front().value > 0.9);
+    }
+
+    /// A network that is slower makes averages longer: the figures follow.
+    void figuresFollowTheNetwork()
+    {
+        Bench bench;
+        QVERIFY(bench.ready);
+        bench.choose("exchange-kind", QStringLiteral("dasgd"));
+        AveragingPanel &panel = *bench.tab->averages();
+        const auto computed = [&] { return QTest::qWaitFor([&] { return !panel.computes(); }, 30'000); };
+        QVERIFY(computed());
+        const double knee = panel.knee()->points().front().x();
+        Q_EMIT bench.knob<QComboBox>("exchange-network")->activated(1); // a tenth
+        QVERIFY(bench.simulated() && computed());
+        QVERIFY(panel.knee()->points().front().x() > knee);
+    }
+
+    /// Whatever the width, every part is seen by scrolling down alone.
+    void partsHaveRoom()
+    {
+        Bench bench;
+        QVERIFY(bench.ready);
+        bench.choose("exchange-kind", QStringLiteral("embrace"));
+        bench.choose("exchange-dense", QStringLiteral("dasgd"));
+        for (const int width : {420, 760, 1100}) {
+            bench.tab->resize(width, 460);
+            QCoreApplication::processEvents();
+            QVERIFY2(bench.tab->widget()->width() <= bench.tab->viewport()->width(),
+                     qPrintable(QString::number(width)));
+            const QRect tables = bench.tab->tables()->geometry();
+            QVERIFY(!tables.intersects(bench.tab->averages()->geometry()));
+            const QWidget &knobs = *bench.knob<QComboBox>("exchange-kind")->parentWidget();
+            QVERIFY(!tables.intersects(knobs.geometry()));
+            QCOMPARE(tables.top() > knobs.geometry().bottom(), width < 640);
+        }
     }
 
     void whatIsRefusedShowsTheOldFigure()

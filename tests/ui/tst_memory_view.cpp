@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Memory policies in the studio: knobs, decisions and tensors.
+// Memory policies in the studio: knobs, decisions, tensors, budgets and waiting for copies.
 #include "ui/memory/memory_view.h"
 
+#include "ui/memory/curve.h"
+#include "ui/state/memory_budgets.h"
 #include "ui/studio_fixture.h"
+#include "ui/widgets/text.h"
 
 #include <QAreaSeries>
 #include <QLineSeries>
 #include <QSignalSpy>
 #include <QTest>
+
+#include <algorithm>
+#include <cmath>
 
 using namespace planloom;
 using namespace planloom::ui;
@@ -21,6 +27,10 @@ private Q_SLOTS:
     void budgetIsSimulatedAtOnce();
     void decisionsSortAndSelect();
     void tensorsSelectTheirTask();
+    void budgetsAreThoseOfTheDecisions();
+    void theCurveTouchesItsBudget();
+    void stallsAreMarked();
+    void costsOfDecisionsArePoints();
     void wrongBandwidthIsRefused();
     void stateOfSamplesIsABand();
 
@@ -155,6 +165,123 @@ void TestMemoryView::tensorsSelectTheirTask()
     QVERIFY(bands->rows() > 0 && bands->rows() < all);
     for (int row = 0; row < bands->rows(); ++row)
         QCOMPARE(m_state->memoryMoves()->tensors[bands->tensorOf(row)].device, DeviceId(1));
+}
+
+/// A plan with the same budgets in bytes decides the same.
+void TestMemoryView::budgetsAreThoseOfTheDecisions()
+{
+    QVERIFY(memoryBudgets(*m_state->document())->empty());
+    choose(QStringLiteral("delta"));
+    const auto budgets = memoryBudgets(*m_state->document());
+    QVERIFY2(budgets, budgets ? "" : budgets.error().text().c_str());
+    QCOMPARE(budgets->size(), std::size_t{4});
+    const auto shares = m_state->memoryMoves();
+    QVERIFY(m_state->editPlan(QStringLiteral("in bytes"), [&](plan::Plan &plan) {
+        for (plan::Stage &stage : plan.stages)
+            stage.memory.budgetBytes = budgets->at(stage.devices.front());
+    }));
+    settle();
+    const auto bytes = m_state->memoryMoves();
+    QCOMPARE(bytes->decisions.size(), shares->decisions.size());
+    QVERIFY(!bytes->decisions.empty());
+    for (std::size_t d = 0; d < bytes->decisions.size(); ++d)
+        QVERIFY(bytes->decisions[d].what == shares->decisions[d].what);
+    QCOMPARE(*memoryBudgets(*m_state->document()), *budgets);
+    // No pool is fuller than its budget.
+    for (const MemoryMoves::Pool &pool : bytes->pools)
+        for (const MemoryMoves::PoolLevel &level : pool.levels)
+            QVERIFY(level.bytes <= budgets->at(pool.device));
+}
+
+/// Above the activations of the device that is shown, whose pool is full somewhere.
+void TestMemoryView::theCurveTouchesItsBudget()
+{
+    choose(QStringLiteral("delta"));
+    QVERIFY(!m_view->budgetLine()->isVisible()); // of all devices there is none
+    m_state->selectDevice(DeviceId(0));
+    QTRY_VERIFY_WITH_TIMEOUT(m_view->budgetLine()->isVisible(), 30'000);
+    const auto &moves = *m_state->memoryMoves();
+    const MemoryMoves::Pool *pool = moves.poolOf(DeviceId(0));
+    QVERIFY(pool != nullptr && moves.poolOf(DeviceId(17)) == nullptr);
+    std::int64_t most = 0;
+    for (const MemoryMoves::PoolLevel &level : pool->levels)
+        most = std::max(most, level.bytes);
+    const std::int64_t budget = memoryBudgets(*m_state->document())->at(DeviceId(0));
+    const auto &points = m_state->simulation()->memory[0];
+    std::int64_t least = budget; // from the edge of the activations up to the line
+    for (const simulate::MemoryPoint &point : points) {
+        const std::int64_t room = budget - pool->at(std::llround(point.seconds * 1e9));
+        QVERIFY(room >= 0);
+        least = std::min(least, room);
+    }
+    QCOMPARE(least, budget - most);
+    // What is drawn is that room above the activations' edge.
+    const Unit unit = byteUnit(static_cast<double>(m_state->simulation()->report.devices[0].peakBytes));
+    const simulate::MemoryPoint &first = points.front();
+    const double edge = static_cast<double>(first.persistent + first.activations) * unit.factor;
+    const double room = static_cast<double>(budget - pool->at(std::llround(first.seconds * 1e9))) * unit.factor;
+    QVERIFY(std::abs(m_view->budgetLine()->points().front().y() - edge - room) < 1e-6);
+    choose(QStringLiteral("none"));
+    QVERIFY(!m_view->budgetLine()->isVisible());
+}
+
+void TestMemoryView::stallsAreMarked()
+{
+    choose(QStringLiteral("lru"));
+    QVERIFY(m_state->editPlan(QStringLiteral("slow copies"), [](plan::Plan &plan) {
+        for (plan::Stage &stage : plan.stages) {
+            stage.memory.director = plan::MemoryDirector::Swap;
+            stage.memory.bandwidthOut = stage.memory.bandwidthIn = 1e8;
+        }
+    }));
+    settle();
+    QVERIFY(m_view->chart()->stalls().empty()); // of all devices
+    const auto &stalls = m_state->memoryMoves()->stalls;
+    QVERIFY(!stalls.empty());
+    m_state->selectDevice(stalls.front().device);
+    settle();
+    QTRY_VERIFY(m_view->budgetLine()->isVisible());
+    const auto marked =
+        static_cast<std::size_t>(std::ranges::count(stalls, stalls.front().device, &MemoryMoves::Stall::device));
+    QCOMPARE(m_view->chart()->stalls().size(), marked);
+    QVERIFY2(m_view->summary().contains(QStringLiteral("for copies, in %1 places").arg(marked)),
+             qPrintable(m_view->summary()));
+    const QRectF mark = m_view->chart()->stallRect(0);
+    QVERIFY(QRectF(m_view->chart()->viewport()->rect()).contains(mark) && mark.width() >= 1);
+    QVERIFY2(m_view->chart()->textAt(mark.center().toPoint()).contains(qt(stalls.front().copy)),
+             qPrintable(m_view->chart()->textAt(mark.center().toPoint())));
+    QVERIFY(m_view->chart()->textAt(mark.center().toPoint() - QPoint(0, 40)).isEmpty());
+    m_state->undoStack()->undo();
+}
+
+/// Below the line on which both cost the same is what director rule copies.
+void TestMemoryView::costsOfDecisionsArePoints()
+{
+    choose(QStringLiteral("delta"));
+    CopyScatter *scatter = m_view->scatter();
+    m_view->tabs()->setCurrentWidget(scatter);
+    const auto &moves = *m_state->memoryMoves();
+    QVERIFY(scatter->points() > 0 && scatter->points() <= moves.decisions.size());
+    for (std::size_t p = 0; p < scatter->points(); ++p) {
+        const MemoryMoves::Decision &decision = moves.decisions[scatter->decisionOf(p)];
+        QVERIFY(std::abs(decision.copySeconds / decision.againSeconds / decision.what.ratio - 1) < 1e-9);
+        if (decision.what.action == memory::Decision::Action::Swap)
+            QVERIFY(decision.copySeconds <= decision.againSeconds);
+        QVERIFY(QRectF(scatter->rect()).contains(scatter->placeOf(p)));
+    }
+    QSignalSpy spy(scatter, &CopyScatter::tensorPicked);
+    const QPoint place = scatter->placeOf(0).toPoint();
+    QTest::mouseClick(scatter, Qt::LeftButton, {}, place);
+    QCOMPARE(spy.size(), 1);
+    const MemoryMoves::Tensor &tensor = moves.tensors[spy[0][0].value<std::size_t>()];
+    QCOMPARE(m_state->selection().task, tensor.made);
+    QVERIFY(scatter->textAt(place).contains(tensor.name));
+    m_state->selectDevice(DeviceId(1));
+    for (std::size_t p = 0; p < scatter->points(); ++p)
+        QCOMPARE(moves.tensors[moves.decisions[scatter->decisionOf(p)].tensor].device, DeviceId(1));
+    m_state->undoStack()->undo();
+    settle();
+    QCOMPARE(scatter->points(), std::size_t{0});
 }
 
 void TestMemoryView::wrongBandwidthIsRefused()

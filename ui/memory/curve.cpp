@@ -48,6 +48,11 @@ QList<QPointF> staircase(const std::vector<simulate::MemoryPoint> &points, const
     return thin(steps, limit);
 }
 
+double periodSeconds(const simulate::Simulation &simulation)
+{
+    return simulation.report.iterationSeconds * simulation.trace.rounds.steps;
+}
+
 const simulate::MemoryPoint *peakOf(const std::vector<simulate::MemoryPoint> &points)
 {
     const auto peak = std::max_element(points.begin(), points.end(),

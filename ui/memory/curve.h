@@ -26,6 +26,9 @@ QList<QPointF> staircase(const std::vector<simulate::MemoryPoint> &points, const
 /// Any curve, thinned the same way.
 QList<QPointF> thin(const QList<QPointF> &points, std::size_t limit = kCurvePoints);
 
+/// How long the curves of @p simulation are: an iteration, or a round of several that are not alike.
+double periodSeconds(const simulate::Simulation &simulation);
+
 /// The point of largest total, the first of equals; nullptr if there is none.
 const simulate::MemoryPoint *peakOf(const std::vector<simulate::MemoryPoint> &points);
 

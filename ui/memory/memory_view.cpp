@@ -23,12 +23,6 @@ namespace planloom::ui {
 
 namespace {
 
-/// Of the curves: an iteration, or a round of several that are not alike.
-double periodSeconds(const simulate::Simulation &simulation)
-{
-    return simulation.report.iterationSeconds * simulation.trace.rounds.steps;
-}
-
 /// How the kinds of memory are stacked on each other, from the bottom up; each has the hue of its number.
 constexpr std::array kTextures{Qt::SolidPattern, Qt::BDiagPattern, Qt::Dense4Pattern, Qt::DiagCrossPattern};
 
@@ -91,18 +85,20 @@ MemoryView::MemoryView(StudioState *state, QWidget *parent)
     : View(state, parent),
       m_devices(new QComboBox(this)),
       m_summary(new ElidedLabel(this)),
-      m_chart(new PlainChart(tr("Memory over one iteration"), tr("time"), tr("memory"), this)),
+      m_chart(new MemoryChart(tr("Memory over one iteration"), tr("time"), tr("memory"), this)),
       m_split(new QSplitter(Qt::Horizontal, this)),
       m_table(new DataTable(this)),
       m_knobs(new MemoryKnobs(state, this)),
       m_tabs(new QTabWidget(this)),
       m_decisions(new DataTable(this)),
       m_bands(new TensorBands(this)),
+      m_scatter(new CopyScatter(this)),
       m_seen(new WhenSeen(this, [this] { refresh(); })),
       m_selectionSeen(new WhenSeen(this, [this] { showSelection(); })),
       m_tableSeen(new WhenSeen(m_table, [this] { refreshTable(); })),
       m_decisionsSeen(new WhenSeen(m_decisions, [this] { refreshDecisions(); })),
-      m_bandsSeen(new WhenSeen(m_bands, [this] { refreshBands(); }))
+      m_bandsSeen(new WhenSeen(m_bands, [this] { refreshBands(); })),
+      m_scatterSeen(new WhenSeen(m_scatter, [this] { refreshScatter(); }))
 {
     m_chart->setMinimumHeight(120);
     m_devices->setAccessibleName(tr("Device shown in the memory chart"));
@@ -115,6 +111,8 @@ MemoryView::MemoryView(StudioState *state, QWidget *parent)
     m_tabs->addTab(m_table, tr("Devices"));
     m_tabs->addTab(m_decisions, tr("Decisions"));
     m_tabs->addTab(m_bands, tr("Tensors"));
+    m_tabs->addTab(m_scatter, tr("Costs"));
+    m_tabs->setTabToolTip(3, tr("Cost of copying against cost of making again"));
     m_split->addWidget(m_chart);
     m_split->addWidget(m_tabs);
     m_split->setStretchFactor(0, 1);
@@ -142,6 +140,7 @@ MemoryView::MemoryView(StudioState *state, QWidget *parent)
     });
     connect(m_decisions, &DataTable::rowPicked, this, &MemoryView::pickDecision);
     connect(m_bands, &TensorBands::tensorPicked, this, &MemoryView::pickTensor);
+    connect(m_scatter, &CopyScatter::tensorPicked, this, &MemoryView::pickTensor);
     connect(state, &StudioState::simulationChanged, m_seen, &WhenSeen::ask);
     connect(state, &StudioState::runChanged, m_tableSeen, &WhenSeen::ask);
     connect(state, &StudioState::selectionChanged, m_selectionSeen, &WhenSeen::ask);
@@ -169,6 +168,7 @@ void MemoryView::makeSeries(int lines)
     for (int k = 0; k < lines; ++k)
         m_lines << m_chart->addLine({}, k);
     m_capacity = m_chart->addLine(tr("capacity"), 5);
+    m_budget = m_chart->addLine(tr("budget"), 6);
     m_peak = new QScatterSeries(m_chart);
     m_peak->setName(tr("peak"));
     m_peak->setMarkerShape(QScatterSeries::MarkerShapeTriangle);
@@ -188,6 +188,7 @@ void MemoryView::paintSeries()
     m_samples->setBrush(QBrush(t.ofSeries(kSamplesHue), Qt::HorPattern));
     m_samples->setPen(QPen(t.ofSeries(kSamplesHue), 1));
     m_capacity->setPen(QPen(t.ofSeries(5), 2, Qt::DashLine));
+    m_budget->setPen(QPen(t.text, 1.5, Qt::DashDotLine));
     m_peak->setColor(t.text);
     m_peak->setBorderColor(t.base);
     for (int k = 0; k < m_lines.size(); ++k)
@@ -206,13 +207,17 @@ void MemoryView::refresh()
 
 void MemoryView::refreshDecisions() { m_decisions->set(decisionTable(state()->memoryMoves(), state()->cluster())); }
 
-/// The tensors of the device that is shown, or of all.
-void MemoryView::refreshBands()
+DeviceId MemoryView::shownDevice() const
 {
     const auto &cluster = state()->cluster();
     const bool isOne = m_devices->currentIndex() > 0 && cluster;
-    m_bands->set(state()->memoryMoves(), isOne ? cluster->find(m_devices->currentText().toStdString()) : DeviceId());
+    return isOne ? cluster->find(m_devices->currentText().toStdString()) : DeviceId();
 }
+
+/// The tensors of the device that is shown, or of all.
+void MemoryView::refreshBands() { m_bands->set(state()->memoryMoves(), shownDevice()); }
+
+void MemoryView::refreshScatter() { m_scatter->set(state()->memoryMoves(), shownDevice()); }
 
 void MemoryView::pickDecision(int row)
 {
@@ -223,6 +228,7 @@ void MemoryView::pickDecision(int row)
     selectTask(decision.task, moves->tensors[decision.tensor]);
     WhenSeen::catchUp(m_bands);
     m_bands->mark(decision.tensor);
+    m_scatter->mark(decision.tensor);
 }
 
 void MemoryView::pickTensor(std::size_t tensor)
@@ -234,6 +240,9 @@ void MemoryView::pickTensor(std::size_t tensor)
     const auto first = std::find_if(moves->decisions.begin(), moves->decisions.end(),
                                     [&](const MemoryMoves::Decision &decision) { return decision.tensor == tensor; });
     WhenSeen::catchUp(m_decisions);
+    WhenSeen::catchUp(m_bands);
+    m_bands->mark(tensor);
+    m_scatter->mark(tensor);
     if (first != moves->decisions.end())
         m_decisions->showRow(static_cast<int>(first - moves->decisions.begin()));
 }
@@ -269,6 +278,10 @@ void MemoryView::refreshCurves()
 {
     const auto &simulation = state()->simulation();
     m_bandsSeen->ask();
+    m_scatterSeen->ask();
+    m_chart->setStalls({});
+    m_budget->clear();
+    m_budget->setVisible(false);
     if (!simulation || simulation->memory.empty()) {
         m_summary->setText(tr("No simulation yet."));
         m_chart->hide();
@@ -280,9 +293,13 @@ void MemoryView::refreshCurves()
         showAllDevices();
     else
         showDevice(static_cast<std::size_t>(picked));
+    updateLegend(picked >= 0);
+}
+
+void MemoryView::updateLegend(bool one)
+{
     for (QLegendMarker *marker : m_chart->chart()->legend()->markers()) {
         auto *line = qobject_cast<QLineSeries *>(marker->series());
-        const bool one = picked >= 0;
         const bool area = marker->series()->type() == QAbstractSeries::SeriesTypeArea && marker->series()->isVisible();
         if (area) { // in the shape of its series it stays white
             marker->setShape(QLegend::MarkerShapeRectangle);
@@ -371,18 +388,8 @@ void MemoryView::showDevice(std::size_t rank)
         text += tr("; %1 of it state of samples").arg(bytesText(static_cast<std::int64_t>(samples)));
     if (peak)
         text += tr("; peak in use %1 at %2").arg(bytesText(peak->total()), secondsText(peak->seconds));
-    m_summary->setText(text);
-}
-
-void MemoryView::showCapacity(double bytes, double scale, double end)
-{
-    // A capacity far above the curves would flatten them: it is drawn where it is in sight, and always in the table.
-    const double level = bytes * scale;
-    const bool near = bytes > 0 && level <= m_chart->y()->max() * 4;
-    if (near && level > m_chart->y()->max())
-        m_chart->setRanges(end, level * 1.05);
-    m_capacity->setVisible(near);
-    m_capacity->replace(QList<QPointF>{{0, level}, {end, level}});
+    m_summary->setText(text + showStalls(rank, time.factor));
+    showBudget(rank);
 }
 
 void MemoryView::refreshTable()

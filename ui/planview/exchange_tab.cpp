@@ -5,9 +5,9 @@
 #include "planners/common/exchange_tables.h"
 #include "ui/state/cluster_edit.h"
 #include "ui/widgets/text.h"
-#include "ui/widgets/when_seen.h"
 
-#include <QHBoxLayout>
+#include <QResizeEvent>
+#include <QVBoxLayout>
 
 #include <algorithm>
 #include <array>
@@ -40,6 +40,8 @@ QSpinBox *spinOf(QWidget *parent, const QString &name, int least)
 ExchangeTab::ExchangeTab(StudioState *state, QWidget *parent)
     : QScrollArea(parent),
       m_state(state),
+      m_tablePanel(new TablePanel(this)),
+      m_averagingPanel(new AveragingPanel(this)),
       m_kind(comboOf(this, QStringLiteral("exchange-kind"))),
       m_acrossSteps(new QCheckBox(tr("may end in the next step"), this)),
       m_dense(comboOf(this, QStringLiteral("exchange-dense"))),
@@ -56,6 +58,7 @@ ExchangeTab::ExchangeTab(StudioState *state, QWidget *parent)
     connectKnobs();
     auto *seen = new WhenSeen(this, [this] { refresh(); });
     connect(state, &StudioState::documentChanged, seen, &WhenSeen::ask);
+    connectPanels(); // behind what shows and hides them
     seen->ask();
 }
 
@@ -105,9 +108,50 @@ void ExchangeTab::build()
     add(tr("Scheduling"), m_scheduling,
         tr("Order of transfers: as they are ready, rows before sums, or prior rows before delayed ones"));
     add(tr("Network"), m_network, tr("Bandwidth of all links between devices, for a what-if; undo brings it back"));
-    setWidget(knobs);
+    setWidget(buildPage(knobs));
     setWidgetResizable(true);
     setFrameShape(QFrame::NoFrame);
+}
+
+QWidget *ExchangeTab::buildPage(QWidget *knobs)
+{
+    auto *page = new QWidget(this);
+    m_page = new QHBoxLayout(page);
+    m_page->setContentsMargins(0, 0, 0, 0);
+    m_page->setSpacing(0);
+    m_page->addWidget(knobs, 2, Qt::AlignTop);
+    auto *figures = new QVBoxLayout;
+    figures->addWidget(m_tablePanel);
+    figures->addWidget(m_averagingPanel);
+    figures->addStretch(1);
+    m_page->addLayout(figures, 3);
+    return page;
+}
+
+/// They simulate while they are in sight.
+void ExchangeTab::connectPanels()
+{
+    const auto followed = [this](auto *panel) {
+        auto *seen = new WhenSeen(panel, [this, panel] {
+            if (panel->isVisibleTo(this))
+                panel->show(m_state->document());
+        });
+        connect(m_state, &StudioState::documentChanged, seen, &WhenSeen::ask);
+        seen->ask();
+        panel->hide();
+    };
+    followed(m_tablePanel);
+    followed(m_averagingPanel);
+    connect(m_tablePanel, &TablePanel::wayPicked, this,
+            [this](const plan::SparseTable &way) { setTable(way.parameter, way.strategy, way.split); });
+    connect(m_averagingPanel, &AveragingPanel::delayPicked, this, &ExchangeTab::setDelay);
+}
+
+void ExchangeTab::resizeEvent(QResizeEvent *event)
+{
+    constexpr int kNarrow = 640; // pixels
+    QScrollArea::resizeEvent(event);
+    m_page->setDirection(width() < kNarrow ? QBoxLayout::TopToBottom : QBoxLayout::LeftToRight);
 }
 
 void ExchangeTab::connectKnobs()
@@ -186,6 +230,16 @@ void ExchangeTab::setKind(plan::ExchangePolicy kind)
     });
 }
 
+/// As delay=auto has it.
+void ExchangeTab::setDelay(std::int64_t delay)
+{
+    edit(tr("Delay of %n step(s)", nullptr, static_cast<int>(delay)), [delay](plan::Plan &plan) {
+        plan::DelayedAveraging &averaging = plan.exchange.averaging;
+        averaging.delay = delay;
+        averaging.localSteps = std::max(averaging.localSteps, delay);
+    });
+}
+
 void ExchangeTab::setTable(const std::string &name, plan::TableStrategy strategy, bool split)
 {
     edit(tr("Table %1: %2").arg(qt(name), QString::fromUtf8(plan::name(strategy))), [&](plan::Plan &plan) {
@@ -236,6 +290,8 @@ void ExchangeTab::refresh()
     for (QWidget *knob :
          std::initializer_list<QWidget *>{m_localSteps, m_delay, m_localWeight, m_merge, m_warmup, m_inside})
         show(knob, exchange.averages());
+    m_tablePanel->setVisible(byRows);
+    m_averagingPanel->setVisible(exchange.averages());
     refreshTables(*document);
     m_refreshing = false;
 }
@@ -256,7 +312,7 @@ void ExchangeTab::refreshTables(const plan::Document &document)
 
 void ExchangeTab::addTable(const std::string &name, const plan::SparseTable *given)
 {
-    auto *row = new QWidget(widget());
+    auto *row = new QWidget(m_form->parentWidget());
     auto *strategy = comboOf(row, QStringLiteral("exchange-table-") + qt(name));
     for (const plan::TableStrategyRow &each : plan::kTableStrategies) {
         strategy->addItem(QString::fromUtf8(each.name));

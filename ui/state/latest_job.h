@@ -20,6 +20,8 @@ public:
     /// What was asked for is not wanted any more.
     void abandon();
     [[nodiscard]] bool running() const { return m_wanted || m_job.running(); }
+    /// Its signals and progress.
+    [[nodiscard]] const Job &job() const { return m_job; }
 
 private:
     void begin();

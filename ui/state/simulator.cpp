@@ -104,7 +104,7 @@ Simulator::Answer Simulator::answer(const plan::Document &document)
         answer.sampleBytes = sampleBytesOf(*program);
     answer.laterSeconds = secondsBehindAdmm(document);
     if (limits)
-        answer.memoryMoves = memoryMoves(*program, document.subject, simulation->trace);
+        answer.memoryMoves = memoryMoves(*program, document, simulation->trace);
     answer.simulation = freedElsewhere(std::move(*simulation));
     answer.memoryCurves = numberCurves(answer.simulation->memory);
     answer.index =

@@ -61,7 +61,7 @@ public:
     /// Of each device of the simulation the bytes that stay for each of its samples, as ADMM's duals do, of a plan for
     /// 64 devices at most; empty: it has none.
     [[nodiscard]] const std::vector<std::int64_t> &sampleBytes() const { return m_prediction.sampleBytes; }
-    /// What memory policies move in that simulation; null: nothing.
+    /// What memory policies decide in that simulation; null: it has none.
     [[nodiscard]] const std::shared_ptr<const MemoryMoves> &memoryMoves() const { return m_prediction.memoryMoves; }
     [[nodiscard]] bool simulationCurrent() const { return simulation() && m_simulatedDocument == m_document; }
     /// Breakdown of that simulation's time and memory.

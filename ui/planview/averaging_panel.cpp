@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/planview/averaging_panel.h"
+
+#include "ui/memory/curve.h"
+#include "ui/theme/theme.h"
+#include "ui/widgets/text.h"
+
+#include <QEvent>
+#include <QHBoxLayout>
+#include <QLineSeries>
+#include <QPen>
+#include <QScatterSeries>
+#include <QVBoxLayout>
+
+#include <algorithm>
+
+namespace planloom::ui {
+
+AveragingPanel::AveragingPanel(QWidget *parent)
+    : QWidget(parent),
+      m_text(new QLabel(this)),
+      m_take(new QPushButton(this)),
+      m_hidden(new BarList({}, this)),
+      m_chart(new PlainChart(tr("A step's time by delay"), tr("delay d (steps)"), {}, this)),
+      m_methods(new BarList(tr("Step time by method; hatched: waiting for exchanges"), this)),
+      m_job(tr("Delays and methods"))
+{
+    m_strip = new JobStrip(m_job, this);
+    m_text->setWordWrap(true);
+    m_text->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    m_take->setToolTip(tr("The least delay that is as long as an average, and rounds that are no shorter"));
+    m_hidden->setAccessibleName(tr("Hidden share of an average"));
+    m_chart->setMinimumHeight(130);
+    m_chart->setToolTip(tr("Beyond the plan's rounds (τ) rounds are as long as the delay"));
+    m_curve = m_chart->addLine(tr("step"), 0);
+    m_curve->setPointsVisible(true);
+    m_knee = m_chart->addLine(tr("all is hidden from here"), 2);
+    m_now = new QScatterSeries(m_chart);
+    m_now->setName(tr("this plan"));
+    m_now->setMarkerShape(QScatterSeries::MarkerShapeTriangle);
+    m_now->setMarkerSize(12);
+    m_chart->attach(m_now);
+    auto *head = new QHBoxLayout;
+    head->addWidget(m_text, 1);
+    head->addWidget(m_take, 0, Qt::AlignTop);
+    auto *layout = new QVBoxLayout(this);
+    layout->setContentsMargins(8, 4, 8, 4);
+    layout->addLayout(head);
+    layout->addWidget(m_hidden);
+    layout->addWidget(m_methods);
+    layout->addWidget(m_strip);
+    layout->addWidget(m_chart, 1);
+    m_take->hide();
+    applyColors();
+    connect(m_take, &QPushButton::clicked, this, [this] { Q_EMIT delayPicked(m_leastDelay); });
+    connect(m_strip, &JobStrip::again, this, &AveragingPanel::ask);
+}
+
+void AveragingPanel::show(const std::shared_ptr<const plan::Document> &document)
+{
+    if (document == m_document)
+        return;
+    m_document = document;
+    ask();
+}
+
+void AveragingPanel::ask()
+{
+    m_job.ask([this, document = m_document](Progress &progress) -> Job::Completion {
+        return [this, document, figures = planners::averagingFigures(document->plan, document->subject, progress)] {
+            take(figures, document->plan.exchange.averaging);
+        };
+    });
+    m_strip->begin();
+}
+
+void AveragingPanel::take(const Result<planners::AveragingFigures> &figures, const plan::DelayedAveraging &averaging)
+{
+    if (!figures) {
+        m_text->setText(qt(figures.error().text()));
+        return m_take->hide();
+    }
+    say(*figures, averaging);
+    draw(*figures, averaging);
+    std::vector<Bar> bars;
+    for (const planners::ExchangeChoice &method : figures->methods) {
+        Bar bar{qt(method.name), method.seconds.step, method.seconds.exposed, qt(method.refusal), method.asPlanned};
+        if (method.refusal.empty()) {
+            bar.text = secondsText(method.seconds.step);
+            bar.toolTip =
+                tr("%1 a step, %2 of it waiting for exchanges").arg(bar.text, secondsText(method.seconds.exposed));
+        }
+        bars.push_back(std::move(bar));
+    }
+    m_methods->set(std::move(bars));
+}
+
+void AveragingPanel::say(const planners::AveragingFigures &figures, const plan::DelayedAveraging &averaging)
+{
+    m_leastDelay = figures.times.leastDelay();
+    const QString share = percentText(figures.hiddenShare, 0);
+    QString text = tr("A step takes %1 without averages, an average %2. With d = %3 %4 of it is hidden; all of it is "
+                      "from d = %5 on.")
+                       .arg(secondsText(figures.times.step), secondsText(figures.times.exchange))
+                       .arg(averaging.delay)
+                       .arg(share)
+                       .arg(m_leastDelay);
+    if (averaging.effectiveShare() < 1)
+        text += tr(" Merges keep %1 of the steps' progress: %2 for an effective step.")
+                    .arg(percentText(averaging.effectiveShare(), 0),
+                         secondsText(figures.seconds / averaging.effectiveShare()));
+    m_text->setText(text);
+    m_take->setText(tr("Take d = %1").arg(m_leastDelay));
+    m_take->setVisible(m_leastDelay != averaging.delay);
+    m_hidden->set({{tr("hidden"), figures.hiddenShare, 0, share, false}}, 1);
+}
+
+void AveragingPanel::draw(const planners::AveragingFigures &figures, const plan::DelayedAveraging &averaging)
+{
+    double most = figures.seconds;
+    for (const planners::DelayPoint &point : figures.byDelay)
+        most = std::max(most, point.seconds);
+    const Unit unit = timeUnit(most);
+    QList<QPointF> points;
+    for (const planners::DelayPoint &point : figures.byDelay)
+        points << QPointF(static_cast<double>(point.delay), point.seconds * unit.factor);
+    const double last = points.isEmpty() ? 1 : points.back().x();
+    m_chart->setTitles(tr("delay d (steps)"), QString::fromUtf8(unit.name));
+    m_chart->setRanges(last, most * unit.factor * 1.05);
+    if (m_chart->x()->tickInterval() < 1) { // of steps there is no half
+        m_chart->x()->setTickInterval(1);
+        m_chart->x()->setLabelFormat(QStringLiteral("%.0f"));
+    }
+    m_curve->replace(points);
+    m_now->replace(QList<QPointF>{{static_cast<double>(averaging.delay), figures.seconds * unit.factor}});
+    const auto knee = static_cast<double>(m_leastDelay);
+    m_knee->setVisible(knee <= last);
+    m_knee->replace(QList<QPointF>{{knee, 0}, {knee, m_chart->y()->max()}});
+}
+
+void AveragingPanel::applyColors()
+{
+    const Theme &t = theme();
+    m_curve->setPen(QPen(t.ofSeries(0), 2));
+    m_knee->setPen(QPen(t.ofSeries(2), 1, Qt::DashLine));
+    m_now->setColor(t.text);
+    m_now->setBorderColor(t.base);
+}
+
+void AveragingPanel::changeEvent(QEvent *event)
+{
+    if (event->type() == QEvent::PaletteChange && m_now)
+        applyColors();
+    QWidget::changeEvent(event);
+}
+
+} // namespace planloom::ui

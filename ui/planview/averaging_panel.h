@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QLabel>
+#include <QPushButton>
+
+#include "planners/common/exchange_figures.h"
+#include "ui/state/latest_job.h"
+#include "ui/widgets/bar_list.h"
+#include "ui/widgets/chart.h"
+#include "ui/widgets/job_strip.h"
+
+#include <memory>
+
+class QLineSeries;
+class QScatterSeries;
+
+namespace planloom::ui {
+
+/// Of a plan that averages parameters: how much of an average is hidden, a step's time against the delay, and the
+/// methods side by side. All of it is simulated beside the UI thread; until then what was there before stays. Knows no
+/// state.
+class AveragingPanel final : public QWidget {
+    Q_OBJECT
+
+public:
+    explicit AveragingPanel(QWidget *parent = nullptr);
+    /// The plan of @p document averages parameters.
+    void show(const std::shared_ptr<const plan::Document> &document);
+    [[nodiscard]] bool computes() const { return m_job.running(); }
+    [[nodiscard]] QLabel *textLabel() { return m_text; }
+    [[nodiscard]] QPushButton *takeButton() { return m_take; }
+    [[nodiscard]] BarList *hidden() { return m_hidden; }
+    [[nodiscard]] BarList *methods() { return m_methods; }
+    [[nodiscard]] QLineSeries *curve() { return m_curve; }
+    [[nodiscard]] QScatterSeries *now() { return m_now; }
+    [[nodiscard]] QLineSeries *knee() { return m_knee; }
+    [[nodiscard]] JobStrip *strip() { return m_strip; }
+
+Q_SIGNALS:
+    /// The user wants this delay, and rounds that are no shorter.
+    void delayPicked(std::int64_t delay);
+
+protected:
+    void changeEvent(QEvent *event) override;
+
+private:
+    void ask();
+    void take(const Result<planners::AveragingFigures> &figures, const plan::DelayedAveraging &averaging);
+    void say(const planners::AveragingFigures &figures, const plan::DelayedAveraging &averaging);
+    void draw(const planners::AveragingFigures &figures, const plan::DelayedAveraging &averaging);
+    void applyColors();
+
+    std::shared_ptr<const plan::Document> m_document;
+    std::int64_t m_leastDelay = 0;
+    QLabel *m_text;
+    QPushButton *m_take;
+    BarList *m_hidden;
+    PlainChart *m_chart;
+    BarList *m_methods;
+    JobStrip *m_strip = nullptr;
+    QLineSeries *m_curve = nullptr;
+    QLineSeries *m_knee = nullptr;   ///< the least delay that hides the average
+    QScatterSeries *m_now = nullptr; ///< the plan's delay
+    LatestJob m_job;
+};
+
+} // namespace planloom::ui

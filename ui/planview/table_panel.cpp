@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/planview/table_panel.h"
+
+#include "ui/memory/curve.h"
+#include "ui/theme/theme.h"
+#include "ui/widgets/text.h"
+
+#include <QEvent>
+#include <QHeaderView>
+#include <QLineSeries>
+#include <QPen>
+#include <QScrollBar>
+#include <QVBoxLayout>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace planloom::ui {
+
+namespace {
+
+using planners::TableFigures;
+using planners::TableWay;
+
+/// Parameter servers send as much as all-to-all.
+constexpr std::array kChartStrategies{plan::TableStrategy::AllReduce, plan::TableStrategy::AllGather,
+                                      plan::TableStrategy::AllToAll};
+constexpr int kFiguresBefore = 4; // columns before those of the strategies
+constexpr int kMostRowsSeen = 6;
+constexpr double kMostReplicas = 1024;
+
+/// The plan's way of the strategy, else the faster of its ways.
+const TableWay *shownWay(const TableFigures &figures, plan::TableStrategy strategy)
+{
+    const TableWay *shown = nullptr;
+    for (const TableWay &way : figures.ways) {
+        if (way.table.strategy != strategy)
+            continue;
+        const bool better =
+            shown == nullptr || !shown->refusal.empty() || (way.refusal.empty() && way.seconds < shown->seconds);
+        if (way.asPlanned || (better && !(shown && shown->asPlanned)))
+            shown = &way;
+    }
+    return shown;
+}
+
+QString wayName(const plan::SparseTable &way)
+{
+    const QString name = QString::fromUtf8(plan::name(way.strategy));
+    return way.split ? TablePanel::tr("%1, split").arg(name) : name;
+}
+
+Cell wayCell(const TableFigures &figures, plan::TableStrategy strategy, double slowest)
+{
+    const TableWay *shown = shownWay(figures, strategy);
+    if (!shown)
+        return {QStringLiteral("–"), 0.0};
+    QStringList lines;
+    for (const TableWay &way : figures.ways)
+        if (way.table.strategy == strategy)
+            lines << QStringLiteral("%1: %2").arg(wayName(way.table),
+                                                  way.refusal.empty() ? secondsText(way.seconds) : qt(way.refusal));
+    if (figures.replicas > 0)
+        lines << TablePanel::tr("A replica sends %1 in a step")
+                     .arg(bytesText(std::llround(figures.sentBytes(strategy, static_cast<double>(figures.replicas)))));
+    Cell cell{QStringLiteral("–"), std::numeric_limits<double>::infinity()};
+    if (shown->refusal.empty())
+        cell = {secondsText(shown->seconds), shown->seconds};
+    if (shown->asPlanned)
+        cell.text.prepend(QStringLiteral("✓ "));
+    cell.bar = shown->refusal.empty() && slowest > 0 ? shown->seconds / slowest : -1;
+    cell.toolTip = lines.join(QLatin1Char('\n'));
+    return cell;
+}
+
+Cell fastestCell(const TableFigures &figures)
+{
+    const TableWay *fastest = figures.fastest();
+    Cell cell;
+    if (!fastest)
+        return cell;
+    const auto planned = std::ranges::find(figures.ways, true, &TableWay::asPlanned);
+    cell.text = wayName(fastest->table);
+    if (planned != figures.ways.end() && planned->refusal.empty() && fastest->seconds < planned->seconds)
+        cell.text += QStringLiteral(" ") + changeText(planned->seconds, fastest->seconds);
+    return cell;
+}
+
+std::vector<Cell> rowOf(const TableFigures &figures)
+{
+    Cell name;
+    name.text = qt(figures.parameter);
+    Cell size{bytesText(figures.bytes()), static_cast<double>(figures.bytes())};
+    size.toolTip = TablePanel::tr("%1 rows of %2 numbers").arg(figures.rows).arg(figures.columns);
+    Cell density{QStringLiteral("–"), 0.0};
+    Cell prior = density;
+    if (figures.replicas > 0) {
+        density = {percentText(figures.density(), 2), figures.density()};
+        density.toolTip = TablePanel::tr("%1 of %2 rows, by %3 look-ups of a replica in a step")
+                              .arg(figures.lookedUp.unique, 0, 'f', 0)
+                              .arg(figures.rows)
+                              .arg(figures.lookedUp.ids, 0, 'f', 0);
+        prior = {percentText(figures.priorShare(), 0), figures.priorShare()};
+        prior.toolTip = TablePanel::tr("Rows of these that some replica looks up in the next step");
+    }
+    double slowest = 0;
+    for (const TableWay &way : figures.ways)
+        slowest = std::max(slowest, way.seconds);
+    std::vector<Cell> cells{name, size, density, prior};
+    for (const plan::TableStrategyRow &row : plan::kTableStrategies)
+        cells.push_back(wayCell(figures, row.strategy, slowest));
+    cells.push_back(fastestCell(figures));
+    return cells;
+}
+
+} // namespace
+
+TablePanel::TablePanel(QWidget *parent)
+    : QWidget(parent),
+      m_table(new DataTable(this)),
+      m_caption(new QLabel(this)),
+      m_chart(new PlainChart(tr("What a replica sends in a step"), tr("replicas"), {}, this)),
+      m_schedulings(new BarList(tr("Exposed communication by scheduling"), this)),
+      m_job(tr("Strategies of tables"))
+{
+    m_strip = new JobStrip(m_job, this);
+    m_table->setObjectName(QStringLiteral("exchange-tables"));
+    m_table->setAccessibleName(tr("Tables and what a step takes by their strategies"));
+    m_table->setToolTip(tr("✓ as planned; a double click on a time takes its strategy"));
+    m_caption->setWordWrap(true);
+    m_chart->setMinimumHeight(150);
+    for (std::size_t s = 0; s < kChartStrategies.size(); ++s)
+        m_lines.push_back(m_chart->addLine(QString::fromUtf8(plan::name(kChartStrategies[s])), static_cast<int>(s)));
+    m_now = m_chart->addLine(tr("this plan"), 5);
+    auto *layout = new QVBoxLayout(this);
+    layout->setContentsMargins(8, 4, 8, 4);
+    layout->addWidget(m_table);
+    layout->addWidget(m_strip);
+    layout->addWidget(m_schedulings);
+    layout->addWidget(m_caption);
+    layout->addWidget(m_chart, 1);
+    applyColors();
+    fill();
+    connect(m_table, &QAbstractItemView::activated, this, &TablePanel::pick);
+    connect(m_table, &DataTable::rowPicked, this, [this](int row) { draw(static_cast<std::size_t>(row)); });
+    connect(m_strip, &JobStrip::again, this, &TablePanel::ask);
+}
+
+void TablePanel::show(const std::shared_ptr<const plan::Document> &document)
+{
+    if (document == m_document)
+        return;
+    m_document = document;
+    ask();
+}
+
+void TablePanel::ask()
+{
+    m_job.ask([this, document = m_document](Progress &progress) -> Job::Completion {
+        return [this, document, figures = planners::tableFigures(document->plan, document->subject, progress)] {
+            take(figures);
+            askSchedulings(document);
+        };
+    });
+    m_strip->begin();
+}
+
+void TablePanel::askSchedulings(const std::shared_ptr<const plan::Document> &document)
+{
+    m_job.ask([this, document](Progress &progress) -> Job::Completion {
+        return [this, choices = planners::schedulingFigures(document->plan, document->subject, progress)] {
+            takeSchedulings(choices);
+        };
+    });
+}
+
+void TablePanel::take(const Result<std::vector<TableFigures>> &figures)
+{
+    if (figures)
+        m_figures = *figures;
+    fill();
+    draw(std::min(m_drawn, m_figures.empty() ? 0 : m_figures.size() - 1));
+}
+
+void TablePanel::fill()
+{
+    TableData data{{tr("Table"), tr("Size"), tr("α"), tr("Prior")}, {}};
+    for (const plan::TableStrategyRow &row : plan::kTableStrategies)
+        data.headers << QString::fromUtf8(row.name);
+    data.headers << tr("Fastest");
+    for (const TableFigures &figures : m_figures)
+        data.rows.push_back(rowOf(figures));
+    const int rows = std::clamp(static_cast<int>(data.rows.size()), 1, kMostRowsSeen);
+    m_table->set(std::move(data));
+    m_table->setFixedHeight(m_table->horizontalHeader()->sizeHint().height()
+                            + rows * m_table->verticalHeader()->defaultSectionSize() + 2 * m_table->frameWidth()
+                            + m_table->horizontalScrollBar()->sizeHint().height());
+}
+
+void TablePanel::takeSchedulings(const Result<std::vector<planners::ExchangeChoice>> &choices)
+{
+    if (!choices)
+        return;
+    std::vector<Bar> bars;
+    for (const planners::ExchangeChoice &choice : *choices) {
+        Bar bar{qt(choice.name), choice.seconds.exposed, 0, qt(choice.refusal), choice.asPlanned};
+        if (choice.refusal.empty())
+            bar.text = tr("%1 of %2").arg(secondsText(choice.seconds.exposed), secondsText(choice.seconds.step));
+        bar.toolTip = choice.refusal.empty()
+            ? tr("A step takes %1; if exchanges took no time it would take %2")
+                  .arg(secondsText(choice.seconds.step), secondsText(choice.seconds.step - choice.seconds.exposed))
+            : bar.text;
+        bars.push_back(std::move(bar));
+    }
+    m_schedulings->set(std::move(bars));
+}
+
+void TablePanel::pick(const QModelIndex &index)
+{
+    const int row = m_table->sourceRow(index);
+    const int strategy = index.column() - kFiguresBefore;
+    if (row < 0 || static_cast<std::size_t>(row) >= m_figures.size() || strategy < 0)
+        return;
+    const TableFigures &figures = m_figures[static_cast<std::size_t>(row)];
+    const bool isFastest = strategy >= static_cast<int>(std::size(plan::kTableStrategies));
+    const TableWay *way = isFastest ? figures.fastest() : shownWay(figures, plan::kTableStrategies[strategy].strategy);
+    if (way && way->refusal.empty() && !way->asPlanned)
+        Q_EMIT wayPicked(way->table);
+}
+
+/// Up to a few times the plan's replicas, and behind the crossing of all-gather and all-reduce where it is not far.
+void TablePanel::draw(std::size_t table)
+{
+    m_drawn = table;
+    const bool known = table < m_figures.size() && m_figures[table].replicas > 0;
+    m_chart->setVisible(known);
+    m_caption->setVisible(known);
+    if (!known)
+        return;
+    const TableFigures &figures = m_figures[table];
+    const auto replicas = static_cast<double>(figures.replicas);
+    const double crossing = 2 / figures.density();
+    double last = std::max(8.0, 4 * replicas);
+    if (crossing * 1.25 > last && crossing < 4 * last)
+        last = crossing * 1.25;
+    last = std::ceil(std::min(last, kMostReplicas));
+    double most = 0;
+    for (const plan::TableStrategy strategy : kChartStrategies)
+        most = std::max(most, figures.sentBytes(strategy, last));
+    most = std::min(most, 3 * figures.sentBytes(plan::TableStrategy::AllReduce, last)); // beyond, all-gather hides all
+    const Unit unit = byteUnit(most);
+    constexpr int kPoints = 64;
+    for (std::size_t s = 0; s < kChartStrategies.size(); ++s) {
+        QList<QPointF> points;
+        for (int p = 0; p <= kPoints; ++p) {
+            const double of = 1 + (last - 1) * p / kPoints;
+            points << QPointF(of, figures.sentBytes(kChartStrategies[s], of) * unit.factor);
+        }
+        m_lines[s]->replace(points);
+    }
+    m_chart->setTitles(tr("replicas"), QLatin1String(unit.name));
+    m_chart->setRanges(last, most * unit.factor * 1.05);
+    m_now->replace(QList<QPointF>{{replicas, 0}, {replicas, m_chart->y()->max()}});
+    m_caption->setText(tr("What a replica sends of %1 in a step, with as many samples each. With more than %2 replicas "
+                          "(2/α) all-gather sends more than all-reduce; all-to-all and parameter servers send less "
+                          "than it as long as α is below 1.")
+                           .arg(qt(figures.parameter))
+                           .arg(crossing, 0, 'f', 0));
+}
+
+void TablePanel::applyColors()
+{
+    const Theme &t = theme();
+    constexpr std::array kStyles{Qt::SolidLine, Qt::DashLine, Qt::DashDotLine};
+    for (std::size_t s = 0; s < m_lines.size(); ++s)
+        m_lines[s]->setPen(QPen(t.ofSeries(static_cast<int>(s)), 2, kStyles[s]));
+    m_now->setPen(QPen(t.text, 1, Qt::DotLine));
+}
+
+void TablePanel::changeEvent(QEvent *event)
+{
+    if (event->type() == QEvent::PaletteChange && m_now)
+        applyColors();
+    QWidget::changeEvent(event);
+}
+
+} // namespace planloom::ui

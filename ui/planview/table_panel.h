@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QLabel>
+
+#include "planners/common/exchange_figures.h"
+#include "ui/state/latest_job.h"
+#include "ui/widgets/bar_list.h"
+#include "ui/widgets/chart.h"
+#include "ui/widgets/data_table.h"
+#include "ui/widgets/job_strip.h"
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+class QLineSeries;
+
+namespace planloom::ui {
+
+/// Of a plan that exchanges tables by rows: a table of its tables with what a step takes by each strategy, what a
+/// replica sends by number of replicas, and the exposed communication by scheduling. All of it is simulated beside the
+/// UI thread, the tables first; until then what was there before stays. Knows no state.
+class TablePanel final : public QWidget {
+    Q_OBJECT
+
+public:
+    explicit TablePanel(QWidget *parent = nullptr);
+    /// The plan of @p document exchanges by rows.
+    void show(const std::shared_ptr<const plan::Document> &document);
+    [[nodiscard]] bool computes() const { return m_job.running(); }
+    [[nodiscard]] DataTable *table() { return m_table; }
+    [[nodiscard]] BarList *schedulings() { return m_schedulings; }
+    [[nodiscard]] PlainChart *chart() { return m_chart; }
+    [[nodiscard]] QLabel *caption() { return m_caption; }
+    [[nodiscard]] JobStrip *strip() { return m_strip; }
+    /// Of the strategies that the chart has a line for, in the order of kChartStrategies.
+    [[nodiscard]] const std::vector<QLineSeries *> &lines() const { return m_lines; }
+    [[nodiscard]] const std::vector<planners::TableFigures> &figures() const { return m_figures; }
+
+Q_SIGNALS:
+    /// The user wants a table exchanged so.
+    void wayPicked(const planloom::plan::SparseTable &way);
+
+protected:
+    void changeEvent(QEvent *event) override;
+
+private:
+    void ask();
+    void askSchedulings(const std::shared_ptr<const plan::Document> &document);
+    void take(const Result<std::vector<planners::TableFigures>> &figures);
+    void takeSchedulings(const Result<std::vector<planners::ExchangeChoice>> &choices);
+    void fill();
+    void pick(const QModelIndex &index);
+    void draw(std::size_t table);
+    void applyColors();
+
+    std::shared_ptr<const plan::Document> m_document;
+    std::vector<planners::TableFigures> m_figures;
+    std::size_t m_drawn = 0; ///< table of the chart
+    DataTable *m_table;
+    QLabel *m_caption;
+    PlainChart *m_chart;
+    BarList *m_schedulings;
+    JobStrip *m_strip = nullptr;
+    std::vector<QLineSeries *> m_lines;
+    QLineSeries *m_now = nullptr; ///< the plan's number of replicas
+    LatestJob m_job;
+};
+
+} // namespace planloom::ui
