@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Bars to compare, and the row that says how far work in the background is.
+#include "ui/theme/theme.h"
 #include "ui/widgets/bar_list.h"
 #include "ui/widgets/job_strip.h"
-#include "ui/theme/theme.h"
 
 #include <QSignalSpy>
 #include <QTest>
 
 #include <atomic>
+#include <chrono>
+#include <cmath>
+#include <thread>
 
 using namespace planloom;
 using namespace planloom::ui;

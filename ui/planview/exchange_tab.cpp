@@ -4,6 +4,7 @@
 #include "engine/plan/validate_tables.h"
 #include "planners/common/exchange_tables.h"
 #include "ui/state/cluster_edit.h"
+#include "ui/widgets/committed_undo.h"
 #include "ui/widgets/text.h"
 
 #include <QResizeEvent>
@@ -32,6 +33,7 @@ QSpinBox *spinOf(QWidget *parent, const QString &name, int least)
     box->setObjectName(name);
     box->setRange(least, kMostLocalSteps);
     box->setKeyboardTracking(false);
+    undoWhenCommitted(box);
     return box;
 }
 
@@ -85,6 +87,7 @@ void ExchangeTab::build()
     m_localWeight->setRange(0, 0.99);
     m_localWeight->setSingleStep(0.05);
     m_localWeight->setKeyboardTracking(false);
+    undoWhenCommitted(m_localWeight);
     m_acrossSteps->setObjectName(QStringLiteral("exchange-across-steps"));
 
     auto *knobs = new QWidget(this);
@@ -133,7 +136,7 @@ void ExchangeTab::connectPanels()
 {
     const auto followed = [this](auto *panel) {
         auto *seen = new WhenSeen(panel, [this, panel] {
-            if (panel->isVisibleTo(this))
+            if (panel->isVisibleTo(this) && m_state->document())
                 panel->show(m_state->document());
         });
         connect(m_state, &StudioState::documentChanged, seen, &WhenSeen::ask);

@@ -43,6 +43,11 @@ void undoWhenCommitted(QSpinBox *field)
     new UndoFilter(field, [field] { return field->locale().toInt(field->cleanText()) == field->value(); });
 }
 
+void undoWhenCommitted(QDoubleSpinBox *field)
+{
+    new UndoFilter(field, [field] { return field->text() == field->textFromValue(field->value()); });
+}
+
 void undoWhenCommitted(QLineEdit *field)
 {
     new UndoFilter(field, [field] { return !field->isModified(); });
