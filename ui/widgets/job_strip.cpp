@@ -3,7 +3,9 @@
 
 #include <QHBoxLayout>
 
+#include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 namespace planloom::ui {
 
