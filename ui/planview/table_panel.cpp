@@ -186,14 +186,14 @@ void TablePanel::take(const Result<std::vector<TableFigures>> &figures)
 
 void TablePanel::fill()
 {
-    TableData data{{tr("Table"), tr("Size"), tr("α"), tr("Prior")}, {}};
+    TableData contents{{tr("Table"), tr("Size"), tr("α"), tr("Prior")}, {}};
     for (const plan::TableStrategyRow &row : plan::kTableStrategies)
-        data.headers << QString::fromUtf8(row.name);
-    data.headers << tr("Fastest");
+        contents.headers << QString::fromUtf8(row.name);
+    contents.headers << tr("Fastest");
     for (const TableFigures &figures : m_figures)
-        data.rows.push_back(rowOf(figures));
-    const int rows = std::clamp(static_cast<int>(data.rows.size()), 1, kMostRowsSeen);
-    m_table->set(std::move(data));
+        contents.rows.push_back(rowOf(figures));
+    const int rows = std::clamp(static_cast<int>(contents.rows.size()), 1, kMostRowsSeen);
+    m_table->set(std::move(contents));
     m_table->setFixedHeight(m_table->horizontalHeader()->sizeHint().height()
                             + rows * m_table->verticalHeader()->defaultSectionSize() + 2 * m_table->frameWidth()
                             + m_table->horizontalScrollBar()->sizeHint().height());
