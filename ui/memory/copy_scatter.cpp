@@ -152,9 +152,11 @@ void CopyScatter::paintAxes(QPainter &painter) const
         painter.drawLine(QPointF(area.left(), crossing.y()), QPointF(area.right(), crossing.y()));
         painter.setPen(theme().dimText);
         const QString text = secondsText(seconds);
+        const double wide = fontMetrics().horizontalAdvance(text) + 4;
+        const double left = std::min(crossing.x() - wide / 2, width() - wide); // the last one has no room behind it
         if ((decade - m_low) % every(60, area.width()) == 0)
-            painter.drawText(QRectF(crossing.x() - 40, area.bottom() + 1, 80, line), Qt::AlignCenter, text);
-        if ((decade - m_low) % every(line, area.height()) == 0)
+            painter.drawText(QRectF(left, area.bottom() + 1, wide, line), Qt::AlignCenter, text);
+        if (decade > m_low && (decade - m_low) % every(line, area.height()) == 0)
             painter.drawText(QRectF(0, crossing.y() - line / 2.0, area.left() - 4, line),
                              Qt::AlignRight | Qt::AlignVCenter, text);
     }

@@ -30,8 +30,8 @@ AveragingPanel::AveragingPanel(QWidget *parent)
     m_text->setTextInteractionFlags(Qt::TextSelectableByMouse);
     m_take->setToolTip(tr("The least delay that is as long as an average, and rounds that are no shorter"));
     m_hidden->setAccessibleName(tr("Hidden share of an average"));
-    m_chart->setMinimumHeight(130);
-    m_chart->setToolTip(tr("Beyond the plan's rounds (τ) rounds are as long as the delay"));
+    m_chart->setMinimumHeight(190); // below it the axes have no room for their figures
+    m_strip->setIdleText(tr("A step's time by delay; beyond the plan's rounds (τ) rounds are as long as the delay"));
     m_curve = m_chart->addLine(tr("step"), 0);
     m_curve->setPointsVisible(true);
     m_knee = m_chart->addLine(tr("all is hidden from here"), 2);
@@ -99,7 +99,7 @@ void AveragingPanel::say(const planners::AveragingFigures &figures, const plan::
 {
     m_leastDelay = figures.times.leastDelay();
     const QString share = percentText(figures.hiddenShare, 0);
-    QString text = tr("A step takes %1 without averages, an average %2. With d = %3 %4 of it is hidden; all of it is "
+    QString text = tr("A step takes %1 without averages, an average %2. With d = %3, %4 of it is hidden, all of it "
                       "from d = %5 on.")
                        .arg(secondsText(figures.times.step), secondsText(figures.times.exchange))
                        .arg(averaging.delay)
@@ -111,8 +111,10 @@ void AveragingPanel::say(const planners::AveragingFigures &figures, const plan::
                          secondsText(figures.seconds / averaging.effectiveShare()));
     m_text->setText(text);
     m_take->setText(tr("Take d = %1").arg(m_leastDelay));
-    m_take->setVisible(m_leastDelay != averaging.delay);
-    m_hidden->set({{tr("hidden"), figures.hiddenShare, 0, share, false}}, 1);
+    constexpr double kAll = 0.99; // longer rounds have shorter steps, and the average is a little longer than them then
+    const bool hidesAll = m_leastDelay >= averaging.delay && figures.hiddenShare > kAll;
+    m_take->setVisible(m_leastDelay != averaging.delay && !hidesAll);
+    m_hidden->set({{tr("hidden share"), figures.hiddenShare, 0, share, false}}, 1);
 }
 
 void AveragingPanel::draw(const planners::AveragingFigures &figures, const plan::DelayedAveraging &averaging)

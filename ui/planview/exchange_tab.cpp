@@ -153,8 +153,11 @@ void ExchangeTab::connectPanels()
 void ExchangeTab::resizeEvent(QResizeEvent *event)
 {
     constexpr int kNarrow = 640; // pixels
+    constexpr int kKnobs = 340;
     QScrollArea::resizeEvent(event);
-    m_page->setDirection(width() < kNarrow ? QBoxLayout::TopToBottom : QBoxLayout::LeftToRight);
+    const bool isNarrow = width() < kNarrow;
+    m_page->setDirection(isNarrow ? QBoxLayout::TopToBottom : QBoxLayout::LeftToRight);
+    m_form->parentWidget()->setMaximumWidth(isNarrow ? QWIDGETSIZE_MAX : kKnobs);
 }
 
 void ExchangeTab::connectKnobs()

@@ -128,9 +128,9 @@ TablePanel::TablePanel(QWidget *parent)
     m_strip = new JobStrip(m_job, this);
     m_table->setObjectName(QStringLiteral("exchange-tables"));
     m_table->setAccessibleName(tr("Tables and what a step takes by their strategies"));
-    m_table->setToolTip(tr("✓ as planned; a double click on a time takes its strategy"));
+    m_strip->setIdleText(tr("✓ as planned; a double click on a time takes its strategy"));
     m_caption->setWordWrap(true);
-    m_chart->setMinimumHeight(150);
+    m_chart->setMinimumHeight(170);
     for (std::size_t s = 0; s < kChartStrategies.size(); ++s)
         m_lines.push_back(m_chart->addLine(QString::fromUtf8(plan::name(kChartStrategies[s])), static_cast<int>(s)));
     m_now = m_chart->addLine(tr("this plan"), 5);
@@ -230,7 +230,7 @@ void TablePanel::pick(const QModelIndex &index)
         Q_EMIT wayPicked(way->table);
 }
 
-/// Up to a few times the plan's replicas, and behind the crossing of all-gather and all-reduce where it is not far.
+/// Up to a few times the plan's replicas, and behind the crossing of all-gather and all-reduce.
 void TablePanel::draw(std::size_t table)
 {
     m_drawn = table;
@@ -243,9 +243,8 @@ void TablePanel::draw(std::size_t table)
     const auto replicas = static_cast<double>(figures.replicas);
     const double crossing = 2 / figures.density();
     double last = std::max(8.0, 4 * replicas);
-    if (crossing * 1.25 > last && crossing < 4 * last)
-        last = crossing * 1.25;
-    last = std::ceil(std::min(last, kMostReplicas));
+    if (crossing < kMostReplicas)
+        last = std::max(last, std::ceil(crossing * 1.25));
     double most = 0;
     for (const plan::TableStrategy strategy : kChartStrategies)
         most = std::max(most, figures.sentBytes(strategy, last));

@@ -59,7 +59,8 @@ int BarList::widestOf(QString Bar::*text) const
     for (const Bar &bar : m_bars)
         if (text == &Bar::name || bar.value > 0)
             widest = std::max(widest, fontMetrics().horizontalAdvance(bar.*text));
-    return widest;
+    constexpr int kRounding = 2;
+    return widest + kRounding;
 }
 
 /// Names and figures give way to the bars where all three have no room.

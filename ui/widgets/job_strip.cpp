@@ -44,6 +44,12 @@ JobStrip::JobStrip(LatestJob &job, QWidget *parent)
     connect(&job.job(), &Job::changed, this, &JobStrip::follow);
 }
 
+void JobStrip::setIdleText(const QString &text)
+{
+    m_idleText = text;
+    follow();
+}
+
 void JobStrip::begin()
 {
     m_stopped = false;
@@ -74,7 +80,7 @@ void JobStrip::follow()
     m_bar->setValue(static_cast<int>(std::lround(std::max(0.0, job.fraction()) * kPerMille)));
     m_text->setText(m_stopped   ? tr("Stopped")
                         : shown ? (job.what().isEmpty() ? job.title() : tr("%1: %2").arg(job.title(), job.what()))
-                                : QString());
+                                : m_idleText);
 }
 
 } // namespace planloom::ui

@@ -22,6 +22,8 @@ public:
     [[nodiscard]] QToolButton *button() { return m_button; }
     [[nodiscard]] QLabel *text() { return m_text; }
     [[nodiscard]] bool stopped() const { return m_stopped; }
+    /// What is said while nothing is done.
+    void setIdleText(const QString &text);
     /// What is wanted now is asked for, by whatever reason.
     void begin();
 
@@ -33,6 +35,7 @@ private:
     void follow();
 
     LatestJob &m_job;
+    QString m_idleText;
     QLabel *m_text;
     QProgressBar *m_bar;
     QToolButton *m_button;
