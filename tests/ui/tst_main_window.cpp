@@ -956,7 +956,8 @@ void TestMainWindow::replicasShareALineOfMemory()
     const auto lines = [view] {
         const auto all = view->chart()->chart()->series();
         const auto isCurve = [](const QAbstractSeries *series) {
-            return series->type() == QAbstractSeries::SeriesTypeLine && series->name() != QStringLiteral("capacity");
+            return series->type() == QAbstractSeries::SeriesTypeLine && series->name() != QStringLiteral("capacity")
+                && series->name() != QStringLiteral("budget");
         };
         return std::count_if(all.begin(), all.end(), isCurve);
     };

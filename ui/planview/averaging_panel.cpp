@@ -13,6 +13,7 @@
 #include <QVBoxLayout>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace planloom::ui {
 
@@ -111,9 +112,11 @@ void AveragingPanel::say(const planners::AveragingFigures &figures, const plan::
                          secondsText(figures.seconds / averaging.effectiveShare()));
     m_text->setText(text);
     m_take->setText(tr("Take d = %1").arg(m_leastDelay));
-    constexpr double kAll = 0.99; // longer rounds have shorter steps, and the average is a little longer than them then
-    const bool hidesAll = m_leastDelay >= averaging.delay && figures.hiddenShare > kAll;
-    m_take->setVisible(m_leastDelay != averaging.delay && !hidesAll);
+    // Rounds of another length have steps that are a little longer or shorter: a delay that hides all is not asked to
+    // be a step more or less.
+    constexpr double kAll = 0.99;
+    const bool isClose = std::abs(m_leastDelay - averaging.delay) <= 1 && figures.hiddenShare > kAll;
+    m_take->setVisible(m_leastDelay != averaging.delay && !isClose);
     m_hidden->set({{tr("hidden share"), figures.hiddenShare, 0, share, false}}, 1);
 }
 

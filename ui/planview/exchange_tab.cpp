@@ -122,12 +122,12 @@ QWidget *ExchangeTab::buildPage(QWidget *knobs)
     m_page = new QHBoxLayout(page);
     m_page->setContentsMargins(0, 0, 0, 0);
     m_page->setSpacing(0);
-    m_page->addWidget(knobs, 2, Qt::AlignTop);
+    m_page->addWidget(knobs, 1, Qt::AlignTop);
     auto *figures = new QVBoxLayout;
     figures->addWidget(m_tablePanel);
     figures->addWidget(m_averagingPanel);
     figures->addStretch(1);
-    m_page->addLayout(figures, 3);
+    m_page->addLayout(figures, 2);
     return page;
 }
 
@@ -153,11 +153,8 @@ void ExchangeTab::connectPanels()
 void ExchangeTab::resizeEvent(QResizeEvent *event)
 {
     constexpr int kNarrow = 640; // pixels
-    constexpr int kKnobs = 340;
     QScrollArea::resizeEvent(event);
-    const bool isNarrow = width() < kNarrow;
-    m_page->setDirection(isNarrow ? QBoxLayout::TopToBottom : QBoxLayout::LeftToRight);
-    m_form->parentWidget()->setMaximumWidth(isNarrow ? QWIDGETSIZE_MAX : kKnobs);
+    m_page->setDirection(width() < kNarrow ? QBoxLayout::TopToBottom : QBoxLayout::LeftToRight);
 }
 
 void ExchangeTab::connectKnobs()

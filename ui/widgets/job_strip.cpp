@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/widgets/job_strip.h"
 
+#include "ui/widgets/elided_label.h"
+
 #include <QHBoxLayout>
 
 #include <algorithm>
@@ -17,7 +19,7 @@ constexpr int kPerMille = 1000;
 JobStrip::JobStrip(LatestJob &job, QWidget *parent)
     : QWidget(parent),
       m_job(job),
-      m_text(new QLabel(this)),
+      m_text(new ElidedLabel(this)),
       m_bar(new QProgressBar(this)),
       m_button(new QToolButton(this))
 {
