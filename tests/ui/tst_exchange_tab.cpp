@@ -256,7 +256,14 @@ private Q_SLOTS:
         QTest::mouseClick(panel.takeButton(), Qt::LeftButton);
         QCOMPARE(static_cast<double>(bench.exchange().averaging.delay), knee);
         QVERIFY(bench.exchange().averaging.localSteps >= bench.exchange().averaging.delay);
-        QVERIFY(computed() && !panel.takeButton()->isVisible());
+        QVERIFY(computed());
+        // Steps of longer rounds are shorter, as these have fewer snapshots and merges: it may be a step more then.
+        if (panel.takeButton()->isVisible()) {
+            QTest::mouseClick(panel.takeButton(), Qt::LeftButton);
+            QVERIFY(computed());
+            QCOMPARE(static_cast<double>(bench.exchange().averaging.delay), knee + 1);
+        }
+        QVERIFY2(!panel.takeButton()->isVisible(), qPrintable(panel.textLabel()->text()));
         QVERIFY(panel.hidden()->bars().front().value > 0.9);
     }
 

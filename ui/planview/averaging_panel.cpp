@@ -32,7 +32,7 @@ AveragingPanel::AveragingPanel(QWidget *parent)
     m_take->setToolTip(tr("The least delay that is as long as an average, and rounds that are no shorter"));
     m_hidden->setAccessibleName(tr("Hidden share of an average"));
     m_chart->setMinimumHeight(190); // below it the axes have no room for their figures
-    m_strip->setIdleText(tr("A step's time by delay; beyond the plan's rounds (τ) rounds are as long as the delay"));
+    m_strip->setIdleText(tr("A step's time by delay; beyond τ rounds have d steps"));
     m_curve = m_chart->addLine(tr("step"), 0);
     m_curve->setPointsVisible(true);
     m_knee = m_chart->addLine(tr("all is hidden from here"), 2);
