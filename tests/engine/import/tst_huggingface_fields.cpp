@@ -21,6 +21,13 @@ namespace {
 
 const std::string kFolder = PLANLOOM_SOURCE_DIR "/tests/golden/huggingface/";
 
+json small(const std::string &family) { return json::parse(smallConfig(family)); }
+
+Result<import::Model> read(const json &config, std::int64_t sequence = 0)
+{
+    return import::readHuggingFaceConfig(config.dump(1), "config.json", {sequence});
+}
+
 /// The operators, their attributes and the parameters: what a field may change.
 std::string signatureOf(const graph::Graph &graph)
 {

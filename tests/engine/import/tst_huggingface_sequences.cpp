@@ -3,12 +3,24 @@
 
 #include <QTemporaryDir>
 #include <QTest>
+#include <nlohmann/json.hpp>
 
 #include <fstream>
 
 using namespace planloom;
 using namespace planloom::test;
 using nlohmann::json;
+
+namespace {
+
+json small(const std::string &family) { return json::parse(smallConfig(family)); }
+
+Result<import::Model> read(const json &config, std::int64_t sequence = 0)
+{
+    return import::readHuggingFaceConfig(config.dump(1), "config.json", {sequence});
+}
+
+} // namespace
 
 /// How long samples are: as the configuration has it, as windows of attention allow, as --sequence says.
 class TestHuggingFaceSequences : public QObject {
