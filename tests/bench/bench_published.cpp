@@ -164,7 +164,14 @@ void printAllFits(const std::vector<PublishedRun> &runs)
                 "a quarter more |\n|---|---|---|---|---|\n",
                 "of", "constant");
     for (const cost::Framework &framework : cost::frameworks())
-        printFits(framework.name, framework.facts, runs, rowsOf("framework", framework.name));
+        for (const auto &[name, value] : framework.facts) {
+            // Machines that have a value of their own keep it.
+            std::vector<std::size_t> rows = rowsOf("framework", framework.name);
+            std::erase_if(rows, [&](std::size_t row) {
+                return bench::publishedMachines(runs[row].assumed("machines"))->extra.contains(name);
+            });
+            printFits(framework.name, {{name, value}}, runs, rows);
+        }
     for (const bench::PublishedMachines &machines : bench::allPublishedMachines())
         printFits(machines.name, machines.extra, runs, rowsOf("machines", machines.name));
 }
