@@ -163,6 +163,7 @@ void Measurement::measure(std::size_t thread, RankThreads &all, const std::funct
     if (!all.sync())
         return;
     own.step(false, betweenSegments(times, all)); // runs the first-time setup of kernels, and touches the memory
+    own.takeExchangeSeconds();
     if (!all.sync())
         return;
     passes(own, times, all, thread == 0, stopped);
@@ -176,9 +177,8 @@ void Measurement::measure(std::size_t thread, RankThreads &all, const std::funct
     times.computed = own.computed();
     times.loss = own.loss();
     times.core = static_cast<int>(thread) % m_cores;
-    if (!all.sync() || m_rankOf.size() < 2 || m_stopped)
+    if (!all.sync() || m_rankOf.size() < 2 || m_stopped || m_group) // alone it has no sums of others
         return;
-    own.stopExchanging();
     std::vector<double> alone;
     for (int i = 0; i < kAlone && thread == 0; ++i)
         alone.push_back(timed(own, false, {}));

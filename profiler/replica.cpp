@@ -262,10 +262,11 @@ void Replica::meetOthers(std::size_t index, const std::function<void()> &between
 {
     if (between)
         between();
-    if (!m_comm || !m_status)
+    if (!m_comm)
         return;
     const std::int64_t begin = runtime::monotonicNanoseconds();
-    m_status = exchangeBefore(index);
+    if (m_status)
+        m_status = exchangeBefore(index);
     if (between)
         between();
     m_exchangeSeconds += static_cast<double>(runtime::monotonicNanoseconds() - begin) * kNanosecond;

@@ -17,7 +17,8 @@
 
 namespace planloom::profiler {
 
-/// Synthetic samples for a model: their values do not change the times, as long as every index is in range.
+/// Synthetic samples for a model: their values do not change the times, as long as every index is in range; where sums
+/// over samples are solved for, the ranks exchange them (Replica::exchangeBy).
 class MadeUpData final : public data::DataSet {
 public:
     explicit MadeUpData(const data::Needs &needs) : m_needs(needs) {}
@@ -76,8 +77,6 @@ public:
     /// has no solution takes no time to solve. Error: those of makeGroup.
     Status exchangeBy(std::unique_ptr<comm::Communicator> end, const program::Program &program,
                       std::span<const RankId> ranks);
-    /// Ends that.
-    void stopExchanging() { m_comm.reset(); }
     /// Seconds of collectives since the last call.
     double takeExchangeSeconds() { return std::exchange(m_exchangeSeconds, 0); }
 

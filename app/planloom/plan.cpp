@@ -417,8 +417,9 @@ Result<Asked> askedOf(const PlanOptions &options, Output &output)
 {
     auto subject = loadSubject(options.model, {options.sequence, options.loss, options.profileSamples}, options.cluster,
                                options.profile, output);
+    const auto precision = plan::precisionFromName(options.precision).value_or(plan::Precision::Float32);
     if (subject)
-        subject = asComputedBy(options.framework, *std::move(subject));
+        subject = asComputedBy(options.framework, *std::move(subject), precision);
     if (!subject)
         return subject.error();
     if (!options.from.empty()) {
@@ -438,7 +439,6 @@ Result<Asked> askedOf(const PlanOptions &options, Output &output)
     auto annotations = annotationsOf(options);
     if (!annotations)
         return annotations.error();
-    const auto precision = plan::precisionFromName(options.precision).value_or(plan::Precision::Float32);
     if (precision == plan::Precision::BFloat16 && subject->profile && !subject->profile->ops.empty()
         && subject->profile->kernels.empty())
         output.note("warning: the profile's times were measured in float32 and are taken as they are: bf16 saves "

@@ -66,7 +66,7 @@ Status simulate(const SimulateOptions &options, Output &output)
     auto document = readPlanOrRun(options.plan);
     if (!document)
         return document.error();
-    auto computed = asComputedBy(options.framework, document->subject);
+    auto computed = asComputedBy(options.framework, document->subject, document->plan.precision);
     if (!computed)
         return computed.error();
     if (computed->costs != document->subject.costs)
@@ -103,9 +103,9 @@ Status simulate(const SimulateOptions &options, Output &output)
     output.line();
     printReport(simulation->report, output);
     if (memory)
-        output.line(
-            fmt::format("policies      operators of all devices wait {} for copies; room was in pieces {} time{}",
-                        format(Seconds(memory->stallSeconds)), memory->fragmented, memory->fragmented == 1 ? "" : "s"));
+        output.line(fmt::format(
+            "policies      operators of all devices wait {} for copies; free memory was fragmented {} time{}",
+            format(Seconds(memory->stallSeconds)), memory->fragmented, memory->fragmented == 1 ? "" : "s"));
     if (!options.trace.empty())
         output.line("trace written to " + options.trace);
     output.json(jsonOf(simulation->report, memory));

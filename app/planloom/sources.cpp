@@ -70,8 +70,11 @@ Result<plan::Subject> loadSubject(const std::string &model, const import::ModelO
     return plan::makeSubject(loaded->graph, *devices, times, loaded->source);
 }
 
-Result<plan::Subject> asComputedBy(const FrameworkChoice &choice, plan::Subject subject)
+Result<plan::Subject> asComputedBy(const FrameworkChoice &choice, plan::Subject subject, plan::Precision precision)
 {
+    if ((!choice.attention.empty() || choice.dropout) && graph::isLayerProfile(*subject.graph))
+        return badInput("--attention and --dropout change a model's operators, and a layer profile has times instead; "
+                        "leave them out");
     graph::Form form{{}, choice.dropout};
     std::shared_ptr<const cost::Profile> profile = subject.profile;
     if (!choice.name.empty()) {
@@ -81,9 +84,12 @@ Result<plan::Subject> asComputedBy(const FrameworkChoice &choice, plan::Subject 
         form.fusedAttention = (*framework)->fusedAttention;
         form.dropout = choice.dropout ? choice.dropout : (*framework)->dropout;
         const auto types = subject.cluster->types();
-        const bool float16 = std::none_of(types.begin(), types.end(), [](const cluster::DeviceType &type) {
-            return type.peakFlops.contains("bfloat16");
-        });
+        if (profile && profile->source.find(cost::kFrameworkSource) != std::string::npos)
+            return badInput("--framework: the profile has the facts of a framework already (" + profile->source
+                            + "); leave it out, or plan anew");
+        const bool float16 = precision == plan::Precision::BFloat16
+            && std::none_of(types.begin(), types.end(),
+                            [](const cluster::DeviceType &type) { return type.peakFlops.contains("bfloat16"); });
         profile = cost::withFacts(profile, **framework, float16);
     }
     if (!choice.attention.empty())

@@ -19,7 +19,7 @@ Result<plan::Subject> loadSubject(const std::string &model, const import::ModelO
                                   const std::string &profile, Output &output);
 /// @p subject with the form of model and the facts of the framework that was chosen; as it is where none was. Errors:
 /// NotFound (the framework), those of graph::inForm.
-Result<plan::Subject> asComputedBy(const FrameworkChoice &choice, plan::Subject subject);
+Result<plan::Subject> asComputedBy(const FrameworkChoice &choice, plan::Subject subject, plan::Precision precision);
 /// Whether `train` can run a model: what inspect, plan and train go by. Errors: graph::checkTrainable,
 /// data::needsOf.
 Status checkTraining(const graph::Graph &graph);

@@ -22,14 +22,6 @@ constexpr int kFloat = 4; // bytes
 constexpr double kSecondsPerId = 45e-9;
 constexpr double kSecondsPerPiece = 20e-9;
 
-double rateOf(const cost::Profile *profile, const char *name, double estimate)
-{
-    if (profile == nullptr)
-        return estimate;
-    const auto found = profile->extra.find(name);
-    return found == profile->extra.end() ? estimate : found->second;
-}
-
 std::int64_t whole(double bytes) { return std::llround(bytes); }
 
 } // namespace
@@ -50,9 +42,9 @@ RowTimes::RowTimes(const Source &source, TaskTimes &times, const program::Table 
     const DeviceId device = source.plan.stages[instance.stage.index()].devices[instance.device];
     const bool onProcessor = source.subject.cluster->typeOf(device).isProcessor();
     m_at = team.position(instance.rank);
-    const cost::Profile *profile = source.subject.costs->profile().get();
-    m_perId = Seconds(onProcessor ? rateOf(profile, cost::kSecondsPerRowId, kSecondsPerId) : 0);
-    m_perPiece = Seconds(onProcessor ? rateOf(profile, cost::kSecondsPerRowPiece, kSecondsPerPiece) : 0);
+    const cost::CostModel &costs = *source.subject.costs;
+    m_perId = Seconds(onProcessor ? costs.fact(cost::kSecondsPerRowId, kSecondsPerId) : 0);
+    m_perPiece = Seconds(onProcessor ? costs.fact(cost::kSecondsPerRowPiece, kSecondsPerPiece) : 0);
     for (const program::Table::Member &member : table.members) {
         MemberRows held{rows.unique, rows.prior, rows.all, member.width()};
         if (member.rows() < table.rows) { // by Zipf's law the first rows are looked up most

@@ -179,8 +179,9 @@ private:
         const bool opens = !stage.first.empty() && pass == Pass::Forward && m == firstMicroBatch(instance);
         const std::vector<PassPart> &parts = last ? stage.last : opens ? stage.first : stage.partsOf(pass);
         PassTasks tasks;
-        std::vector<TaskId> &made = m_made;
+        std::vector<TaskId> &made = m_made; // per part, its last run
         made.clear();
+        std::vector<TaskId> begun; // per part, its first run
         program::Compute run{pass};
         std::int16_t box = 0;
         for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -194,6 +195,7 @@ private:
                 for (const std::size_t before : part.waitsFor)
                     m_draft.edges.depend(first, made[before]);
                 made.push_back(tasks.last);
+                begun.push_back(first);
                 continue;
             } else {
                 run.opens = i == 0;
@@ -205,13 +207,14 @@ private:
                 tasks.add(made.back());
                 ++run.run;
             }
+            begun.push_back(made.back());
             for (const std::size_t before : part.waitsFor)
                 m_draft.edges.depend(made.back(), made[before]);
         }
         if (last)
             m_draft.bodies[index].lastParts = made;
         if (opens)
-            m_draft.bodies[index].firstParts = made;
+            m_draft.bodies[index].firstParts = std::move(begun);
         return tasks;
     }
 

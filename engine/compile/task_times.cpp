@@ -122,7 +122,10 @@ Seconds TaskTimes::crossing(std::size_t after, double bytes, Pass pass)
             m_shapes.emplace(*m_in.source.subject.cluster);
         shape->second = m_shapes->of(both);
     }
-    const auto [entry, isNew] = m_crossings.try_emplace(std::make_tuple(shape->second, before.size(), bytes, pass));
+    const std::vector<plan::Stage> &stages = m_in.source.plan.stages;
+    const auto [entry, isNew] =
+        m_crossings.try_emplace(std::make_tuple(shape->second, before.size(), bytes, pass, stages[after - 1].shards(),
+                                                stages[after].shards(), cutWithin(after)));
     if (isNew) {
         const auto &from = pass == Pass::Forward ? before : behind;
         const auto &to = pass == Pass::Forward ? behind : before;

@@ -114,8 +114,8 @@ private:
         m_transfers; ///< by the stage behind the cut, samples and pass
     std::optional<cluster::Shapes> m_shapes;
     std::map<std::size_t, std::int32_t> m_cutShapes; ///< by the stage behind the cut
-    std::map<std::tuple<std::int32_t, std::size_t, double, Pass>, Seconds>
-        m_crossings; ///< by shape, devices before the cut, bytes and pass
+    std::map<std::tuple<std::int32_t, std::size_t, double, Pass, std::size_t, std::size_t, bool>, Seconds>
+        m_crossings; ///< by shape, devices before the cut, bytes, pass, shards on both sides and cutWithin()
     std::map<std::tuple<cost::Collective, std::int32_t, std::int64_t>, Seconds>
         m_collectives; ///< by kind, shape of the team and bytes
     std::map<std::tuple<std::int32_t, std::int64_t, std::int64_t>, Seconds>

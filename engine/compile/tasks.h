@@ -55,8 +55,8 @@ struct BodyTasks {
     std::vector<PassTasks> forward, recompute, backward,
         weights; ///< per micro-batch; empty where the stage has no such pass
     std::vector<TaskId> receiveActivation, sendActivation, receiveGradient, sendGradient;
-    std::vector<TaskId> lastParts;    ///< of the last pass that makes gradients of parameters, runs and boxing
-    std::vector<TaskId> firstParts;   ///< likewise, of the first forward pass
+    std::vector<TaskId> lastParts;    ///< of the last pass that makes gradients of parameters: per part, its last run
+    std::vector<TaskId> firstParts;   ///< of the first forward pass: per part, its first run
     std::vector<TaskId> exchange;     ///< of gradients, before the optimizer
     std::vector<LateSum> lateSums;    ///< of gradients, per bucket
     std::vector<Averaging> averaging; ///< of parameters, per bucket

@@ -83,7 +83,7 @@ std::shared_ptr<const Profile> withFacts(const std::shared_ptr<const Profile> &p
                                          bool float16)
 {
     auto made = profile ? std::make_shared<Profile>(*profile) : std::make_shared<Profile>();
-    made->source += (made->source.empty() ? "" : "; ") + ("framework " + framework.name);
+    made->source += (made->source.empty() ? "" : "; ") + (kFrameworkSource + framework.name);
     Facts facts = framework.facts;
     if (framework.halfGradients && float16)
         facts["gradient_share"] = 0.5;

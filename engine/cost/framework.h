@@ -24,12 +24,15 @@ struct Framework {
     int mostZero = 3;                    ///< ZeRO level by which gradients are handed out, whatever level is asked for
 };
 
+/// In Profile::source, before the name of a framework whose facts the profile has.
+inline constexpr const char *kFrameworkSource = "framework ";
+
 /// By name.
 std::span<const Framework> frameworks();
 /// Error: NotFound, with the names that exist.
 Result<const Framework *> findFramework(const std::string &name);
 /// A profile with the facts of @p framework beside what @p profile (which may be null) has, whose own figures stay. @p
-/// float16: the model is trained in float16, not in bfloat16.
+/// float16: the model is trained in float16, not in bfloat16 or float32.
 std::shared_ptr<const Profile> withFacts(const std::shared_ptr<const Profile> &profile, const Framework &framework,
                                          bool float16);
 

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <mutex>
+#include <numeric>
 
 namespace planloom::cost {
 namespace {
@@ -146,13 +147,15 @@ void addDirect(LinkLoads &loads, const Machines &machines, double bytes)
 
 /// NVLinks between the devices of a group on one machine.
 struct DirectLinks {
-    double leastRate = 0; ///< bytes a second of all links of one member to others; 0: some member has none
+    double leastRate = 0; ///< bytes a second of all links of one member to others; 0: they do not join all members
     double latency = 0;
 };
 
 DirectLinks directLinks(const Cluster &cluster, const std::vector<DeviceId> &members)
 {
     std::vector<double> rates(members.size(), 0.0);
+    std::vector<std::size_t> island(members.size()); // the first member that links lead to
+    std::iota(island.begin(), island.end(), std::size_t{0});
     DirectLinks links;
     for (std::size_t i = 0; i < members.size(); ++i) {
         for (std::size_t j = i + 1; j < members.size(); ++j) {
@@ -168,10 +171,12 @@ DirectLinks directLinks(const Cluster &cluster, const std::vector<DeviceId> &mem
             rates[i] += last->collective;
             rates[j] += last->collective;
             links.latency = std::max(links.latency, last->latency.value());
+            const auto [first, other] = std::minmax(island[i], island[j]);
+            std::replace(island.begin(), island.end(), std::size_t{other}, std::size_t{first});
         }
-        if (rates[i] <= 0)
-            return {};
     }
+    if (std::any_of(island.begin(), island.end(), [](std::size_t first) { return first != 0; }))
+        return {}; // pairs that are bridged, say: a ring of all leaves the links
     links.leastRate = *std::min_element(rates.begin(), rates.end());
     return links;
 }

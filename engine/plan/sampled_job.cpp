@@ -144,13 +144,9 @@ Status checkVolumesOf(const Plan &plan)
     const gnn::Volumes &volumes = plan.job->volumes;
     if (plan.job->volumesBatch != plan.globalBatch)
         return badInput(
-            plan.job->volumesBatch > 0
-                ? fmt::format("the volumes are those of a batch of {}, and the plan's batch is {}; plan again with "
-                              "--batch {}",
-                              plan.job->volumesBatch, plan.globalBatch, plan.globalBatch)
-                : fmt::format("the volumes do not say which batch they are of, as an older Planloom wrote them; plan "
-                              "again with --batch {}",
-                              plan.globalBatch));
+            fmt::format("the volumes are those of a batch of {}, and the plan's batch is {}; plan again with "
+                        "--batch {}",
+                        plan.job->volumesBatch, plan.globalBatch, plan.globalBatch));
     const std::size_t samplers = countOf(plan, RoleKind::Sampler);
     const std::size_t stores = countOf(plan, RoleKind::GraphStore);
     const auto iterations = static_cast<std::size_t>(std::max(volumes.iterations, 0));

@@ -147,6 +147,8 @@ void jobFrom(JsonReader &top, Plan &plan)
 {
     if (top.has("job"))
         plan.job = jobOf(top.object("job"));
+    if (plan.job && plan.job->volumesBatch == 0) // not written by older versions
+        plan.job->volumesBatch = plan.globalBatch;
     top.each("roles", [&](JsonReader &entry) { plan.roles.push_back(roleOf(entry)); });
 }
 

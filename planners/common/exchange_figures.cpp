@@ -108,15 +108,17 @@ std::vector<Method> methodsOf(const plan::Plan &plan, const AveragingTimes &time
     const bool byRows = plan.exchange.policy == ExchangePolicy::Sparse;
     plan::Exchange &summed = synchronous.plan.exchange;
     (byRows ? summed.dense : summed.policy) = ExchangePolicy::AllReduce;
-    Method local{"local SGD", withAverages(plan, own.localSteps, 0), own.delay == 0};
+    Method local{"local SGD", withAverages(plan, own.localSteps, 0)};
     local.plan.exchange.averaging.localWeight = 0;
+    local.asPlanned = local.plan.exchange.averaging == own;
     Method overlapped{"CoCoD", withAverages(plan, own.localSteps, own.localSteps)};
     plan::DelayedAveraging &whole = overlapped.plan.exchange.averaging;
     whole.merge = plan::Merge::Corrected;
     whole.localWeight = 0;
     overlapped.asPlanned = whole == own;
     const std::int64_t delay = own.delay > 0 ? own.delay : std::min(own.localSteps, times.leastDelay());
-    Method delayed{fmt::format("DaSGD, d = {}", delay), withAverages(plan, own.localSteps, delay), own.delay > 0};
+    Method delayed{fmt::format("DaSGD, d = {}", delay), withAverages(plan, own.localSteps, delay)};
+    delayed.asPlanned = !overlapped.asPlanned && delayed.plan.exchange.averaging == own;
     return {std::move(synchronous), std::move(local), std::move(overlapped), std::move(delayed)};
 }
 

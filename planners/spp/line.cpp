@@ -173,7 +173,8 @@ struct DeviceLine::Shared {
         if (isNew) {
             const std::vector<DeviceId> from = window(begin, middle);
             const std::vector<DeviceId> to = window(middle, end);
-            found->second = through([&](double bytes) { return costs().transfer(from, to, bytes).value(); });
+            found->second = through(
+                [&](double bytes) { return costs().transfer(from, to, bytes * costs().transferShare()).value(); });
         }
         return found->second;
     }

@@ -111,6 +111,32 @@ private slots:
         QVERIFY(!status && status.error().message.find("resume with the exchange") != std::string::npos);
     }
 
+    /// Copies to the host cut a pass into runs, of which the first ones look rows up.
+    void rowsArriveBeforeTheyAreRead()
+    {
+        plan::Plan plan = planFor("sgd", false);
+        plan.microBatches = 1;
+        plan.stages.front().memory = *plan::memoryFromText("delta,director=swap,budget=30%");
+        const auto program = compile::compilePlan(plan, m_subject);
+        QVERIFY2(program.ok(), program.ok() ? "" : program.error().text().c_str());
+        std::vector<TaskId> runs;
+        for (const TaskId id : program->ranks.front().computeOrder()) {
+            const auto *run = program->task(id).as<program::Compute>();
+            if (run != nullptr && run->pass == program::Pass::Forward)
+                runs.push_back(id);
+        }
+        QVERIFY2(runs.size() > 2, qPrintable(QString::number(runs.size())));
+        const auto waitsForRows = [&](TaskId id) {
+            return std::ranges::any_of(program->dependenciesOf(program->task(id)), [&](const auto &needed) {
+                const auto *rows = program->task(needed.task).template as<program::RowExchange>();
+                return rows != nullptr && !rows->gradients;
+            });
+        };
+        const auto waits = std::ranges::find_if(runs, waitsForRows);
+        QVERIFY(waits != runs.end());
+        QVERIFY(waits - runs.begin() < 2); // the table is among the first operators
+    }
+
 private:
     [[nodiscard]] plan::Plan planFor(const char *rule, bool pipeline) const
     {
