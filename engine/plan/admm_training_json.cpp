@@ -2,6 +2,7 @@
 #include "engine/plan/admm_training_json.h"
 
 #include "engine/base/json_reader.h"
+#include "engine/plan/known_fields.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -34,10 +35,14 @@ Choice choiceFrom(JsonReader &reader, const char *key, std::initializer_list<Cho
 admm::Settings settingsFrom(JsonReader reader)
 {
     admm::Settings settings;
+    refuseOthers(reader,
+                 {"kind", "penalties", "ridge", "duals", "order", "subproblems", "restart", "newton_steps",
+                  "tanh_steps", "shards", "time_ranges", "parallel", "barrier", "delay", "proximal", "then"});
     if (const std::string kind = reader.text("kind"); kind != kAdmmKind)
         reader.fail("kind", fmt::format("\"{}\" is not known; there is \"{}\"", kind, kAdmmKind));
     if (reader.has("penalties")) {
         JsonReader penalties = reader.object("penalties");
+        refuseOthers(penalties, {"mu", "gamma", "rho"});
         settings.mu = penalties.number("mu", settings.mu);
         settings.gamma = penalties.number("gamma", settings.gamma);
         settings.rho = penalties.number("rho", settings.rho);
@@ -100,6 +105,7 @@ void trainingFrom(JsonReader &top, Plan &plan)
     plan.admm = settingsFrom(training);
     if (training.has("then")) {
         JsonReader then = training.object("then");
+        refuseOthers(then, {"after", "optimizer"});
         plan.then = Continuation{then.integer("after", 1, kMostAfter), optimizerFrom(then.object("optimizer"))};
     }
     if (top.has("optimizer"))

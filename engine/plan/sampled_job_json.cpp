@@ -2,6 +2,7 @@
 #include "engine/plan/sampled_job_json.h"
 
 #include "engine/base/json_reader.h"
+#include "engine/plan/known_fields.h"
 
 namespace planloom::plan {
 namespace {
@@ -63,6 +64,7 @@ void transfersFrom(JsonReader &reader, SampledJob &job)
         return;
     }
     JsonReader transfers = reader.object("transfers");
+    refuseOthers(transfers, {"policy", "chunk_bytes"});
     policyFrom(transfers, "policy");
     job.chunkBytes = transfers.integerOr("chunk_bytes", SampledJob::kChunkBytes, 1, std::int64_t{1} << 40);
 }
@@ -70,9 +72,13 @@ void transfersFrom(JsonReader &reader, SampledJob &job)
 SampledJob jobOf(JsonReader reader)
 {
     SampledJob job;
+    refuseOthers(reader,
+                 {"kind", "graph", "fanout", "seed", "prefetch", "transfers", "draw_seconds", "row_seconds",
+                  "sample_seconds", "update_seconds", "volumes"});
     if (const std::string kind = reader.text("kind"); kind != kSampledKind)
         reader.fail("kind", "\"" + kind + "\" is not known; there is \"gnn-sampled\"");
     JsonReader graph = reader.object("graph");
+    refuseOthers(graph, {"sha256", "nodes", "edges", "features", "parts"});
     job.graph.sha256 = graph.text("sha256");
     job.graph.nodes = graph.integer("nodes", 1, kMostSampled);
     job.graph.edges = graph.integer("edges", 1, kMostSampled);
@@ -95,6 +101,7 @@ SampledJob jobOf(JsonReader reader)
 PlacedRole roleOf(JsonReader &reader)
 {
     PlacedRole role;
+    refuseOthers(reader, {"name", "kind", "machine", "part", "trainer"});
     role.name = reader.text("name");
     const auto kind = gnn::roleKindFromName(reader.text("kind"));
     if (kind)

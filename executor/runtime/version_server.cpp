@@ -146,6 +146,8 @@ private:
             const auto text = readFile(recorded);
             if (!text)
                 return text.error();
+            if (text->empty())
+                return badInput("has no versions; name the arrivals.csv of a run with a parameter server").in(recorded);
             const auto arrivals = dispatch::arrivalsFromCsv(*text, m_version, workers(), &m_pauses);
             if (!arrivals)
                 return arrivals.error().in(recorded);

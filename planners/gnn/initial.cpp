@@ -4,10 +4,13 @@
 #include "planners/gnn/load.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace planloom::planners::gnn {
 namespace {
@@ -76,6 +79,16 @@ private:
                                           name(what.kind), what.name, demand, of,
                                           m_job.machines[static_cast<std::size_t>(machine)].name,
                                           m_room.left(machine, static_cast<std::size_t>(resource))));
+        std::vector<std::string> all; // machines may be short of different ones
+        for (std::size_t r = 0; r < m_job.resources.size(); ++r)
+            if (what.demand[r] > 0)
+                all.push_back(fmt::format("{} {}", what.demand[r], m_job.resources[r]));
+        if (all.size() > 1)
+            return infeasible(
+                fmt::format("the roles fit in no way: {} {} needs {}, and beside the other roles no "
+                            "machine has all of that; add to a machine what it is short of, or take fewer "
+                            "roles",
+                            name(what.kind), what.name, fmt::join(all, " and ")));
         return infeasible(
             fmt::format("the roles fit in no way: {} {} needs {} {}, and beside the other roles no machine "
                         "has as much; add {} or take fewer roles",

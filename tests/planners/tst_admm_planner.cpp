@@ -2,6 +2,7 @@
 // How planner admm chooses who waits for whom.
 #include "engine/compile/compile.h"
 #include "engine/graph/zoo/zoo.h"
+#include "engine/plan/plan_json.h"
 #include "engine/simulate/simulate.h"
 #include "engine/simulate/straggler.h"
 #include "planners/common/why.h"
@@ -187,6 +188,17 @@ private slots:
         QVERIFY2(three.ends_with("equal ranges; choose 2"), three.c_str()); // not 4, as there are two workers
         const std::string both = refusal(8, {{"workers", "1"}, {"time_ranges", "5"}});
         QVERIFY2(both.ends_with("equal ranges; choose 4 or 8"), both.c_str());
+    }
+
+    void slipsArePointedAt()
+    {
+        const planners::Problem problem = problemOn(2, 0);
+        std::string text = plan::toJson(plan::Document{testing::planned(problem, "admm", {}).plan, problem.subject});
+        const auto read = plan::documentFromJson(text.replace(text.find("\"ridge\""), 7, "\"rigde\""));
+        QVERIFY(!read);
+        QVERIFY2(read.error().text().find("training.rigde\": is not known; there are kind, penalties, ridge")
+                     != std::string::npos,
+                 read.error().text().c_str());
     }
 
     /// Workers or modes that a setting is not for are left out; a setting that is for none is refused.

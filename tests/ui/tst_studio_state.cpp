@@ -486,6 +486,9 @@ void TestStudioState::planningAgainBehindAdmm()
     QVERIFY2(planned(iterations), qPrintable(heard.join(QLatin1Char('\n'))));
     QVERIFY(state.document()->plan.admm && !state.document()->plan.then);
     PlanRequest last;
+    last.planner = "admm"; // planning again keeps what the plan has
+    QCOMPARE(state.requestLikeDocument(last).options.at("workers"), std::string("2"));
+    QCOMPARE(state.requestLikeDocument(last).options.at("parallel"), std::string("synchronous"));
     last.planner = "data-parallel";
     last.optimizer.learningRate = 0.25;
     const PlanRequest next = state.requestLikeDocument(last);

@@ -2,12 +2,14 @@
 #include "ui/state/plan_search.h"
 
 #include "engine/import/setup/setup.h"
+#include "engine/plan/admm_training.h"
 #include "planners/common/explain.h"
 #include "planners/manual/from_setup.h"
 #include "planners/registry.h"
 
 #include <algorithm>
 #include <chrono>
+#include <fmt/format.h>
 #include <utility>
 
 namespace planloom::ui {
@@ -66,6 +68,31 @@ FoundPlan searched(const planners::Planner &planner, planners::Problem problem, 
     return {search(planner, problem, request, progress), problem.subject, planner.name(), {}, std::move(graph)};
 }
 
+/// How workers of an open plan that trains by ADMM are shared out and wait, as it was edited since it was planned.
+void takeSettings(const plan::Plan &plan, planners::Options &options)
+{
+    const admm::Settings &settings = *plan.admm;
+    const bool serves = settings.parallel == admm::Parallel::Asynchronous;
+    const auto ranges = static_cast<std::size_t>(std::max(settings.timeRanges, 1));
+    options["workers"] = std::to_string(plan.stages.front().devices.size() / ranges);
+    options["time_ranges"] = std::to_string(ranges);
+    options["order"] = plan::name(settings.order);
+    options["duals"] = plan::name(settings.duals);
+    options["subproblems"] = plan::name(settings.subproblems);
+    options["parallel"] = plan::name(settings.parallel);
+    options["barrier"] = std::to_string(serves ? settings.barrier : 0);
+    options["delay"] = std::to_string(serves ? settings.delay : 0);
+    options["mu"] = fmt::format("{:g}", settings.mu);
+    options["gamma"] = fmt::format("{:g}", settings.gamma);
+    options["rho"] = fmt::format("{:g}", settings.rho);
+    options["ridge"] = fmt::format("{:g}", settings.ridge);
+    options["proximal"] = fmt::format("{:g}", settings.proximal);
+    options["newton_steps"] = std::to_string(settings.newtonSteps);
+    options["tanh_steps"] = std::to_string(settings.tanhSteps);
+    options["shards"] = std::to_string(std::max(settings.shards, 1));
+    options["switch_after"] = std::to_string(plan.then ? plan.then->after : 0);
+}
+
 /// Any thread.
 FoundPlan planSetup(const QString &path, const plan::Subject &subject, Progress &progress)
 {
@@ -101,6 +128,11 @@ PlanRequest withSettingsOf(const plan::Plan &plan, PlanRequest request)
     request.zero = 0;
     for (const plan::Stage &stage : plan.stages)
         request.zero = std::max(request.zero, stage.zero);
+    if ((plan.admm || plan.job) && request.planner == plan.planner.name) {
+        request.options = plan.planner.options;
+        if (plan.admm)
+            takeSettings(plan, request.options);
+    }
     request.exchange.reset();
     if (plan::textOf(plan.exchange) != plan::textOf(plan::Exchange{}) || !plan.exchange.groups.empty())
         request.exchange = planners::ExchangeRequest{plan.exchange, false};

@@ -37,7 +37,8 @@ bool samplesGraph(std::string_view name);
 /// has no such steps.
 const plan::Optimizer *optimizerOfGradients(const plan::Plan &plan);
 
-/// @p request with the training settings of @p plan: batch, optimizer, precision, ZeRO, exchange. A plan without steps
+/// @p request with the training settings of @p plan: batch, optimizer, precision, ZeRO, exchange; and, where it names
+/// the planner that made a plan of another kind of training (ADMM, sampled), that one's options. A plan without steps
 /// by gradients leaves the request's optimizer.
 PlanRequest withSettingsOf(const plan::Plan &plan, PlanRequest request);
 

@@ -360,6 +360,9 @@ private slots:
         QTest::newRow("too many") << 1 << "parameter-server p0 is one too many: the roles up to it need 7 cores";
         QTest::newRow("store") << 2 << "graph-store g2 needs 1 cores on machine m, which has 0 left";
         QTest::newRow("slots") << 3 << "trainer w1 is one too many: the roles up to it need 2 trainer-slots";
+        // One machine has the slot and too few cores, another the cores.
+        QTest::newRow("both")
+            << 4 << "needs 1 trainer-slots and 3 cores, and beside the other roles no machine has all of that";
     }
 
     void refusals()
@@ -371,7 +374,11 @@ private slots:
         case 0: job.roles[8].demand = {1, 9}; break;
         case 1: job.machines[1].capacity = {1, 1}; break;
         case 2: job.machines[2].capacity = {0, 0}; break;
-        default: job.machines[1].capacity = {0, 4}; break;
+        case 3: job.machines[1].capacity = {0, 4}; break;
+        default:
+            job.machines[2].capacity = {0, 8};
+            job.roles[7].demand = job.roles[8].demand = {1, 3};
+            break;
         }
         NoProgress progress;
         const auto found = initialPlacement(job, progress);

@@ -282,6 +282,11 @@ private Q_SLOTS:
         QCOMPARE(again->plan.job->volumes.batch(0, 0), 2 * report->plan.job->volumes.batch(0, 0)); // of trees
 
         std::string text = plan::toJson(plan::Document{report->plan, problem.subject});
+        std::string slip = text;
+        const auto mistyped = plan::documentFromJson(slip.replace(slip.find("\"prefetch\""), 10, "\"prefech\""));
+        QVERIFY(!mistyped);
+        QVERIFY2(mistyped.error().text().find("job.prefech\": is not known") != std::string::npos,
+                 mistyped.error().text().c_str());
         const std::size_t at = text.find("\"batch\":32,");
         QVERIFY(at != std::string::npos);
         const auto old = plan::documentFromJson(text.erase(at, std::string_view("\"batch\":32,").size()));
