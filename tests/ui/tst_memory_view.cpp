@@ -8,6 +8,7 @@
 #include "ui/widgets/text.h"
 
 #include <QAreaSeries>
+#include <QLegendMarker>
 #include <QLineSeries>
 #include <QSignalSpy>
 #include <QTest>
@@ -23,12 +24,14 @@ class TestMemoryView : public QObject {
 
 private Q_SLOTS:
     void init();
+    void legendsAreOfWhatIsDrawn();
     void knobsEditAllStagesAndAreUndone();
     void budgetIsSimulatedAtOnce();
     void decisionsSortAndSelect();
     void tensorsSelectTheirTask();
     void budgetsAreThoseOfTheDecisions();
     void theCurveTouchesItsBudget();
+    void budgetsOutliveAnotherPlan();
     void stallsAreMarked();
     void costsOfDecisionsArePoints();
     void wrongBandwidthIsRefused();
@@ -66,6 +69,17 @@ void TestMemoryView::choose(const QString &name)
     policy->setCurrentIndex(policy->findText(name));
     Q_EMIT policy->activated(policy->currentIndex());
     settle();
+}
+
+/// Behind the first simulation of a plan there is no budget yet.
+void TestMemoryView::legendsAreOfWhatIsDrawn()
+{
+    QStringList named;
+    for (const QLegendMarker *marker : m_view->chart()->chart()->legend()->markers())
+        if (marker->isVisible())
+            named << marker->label();
+    QVERIFY2(named.contains(QStringLiteral("peak")), qPrintable(named.join(QLatin1Char(','))));
+    QVERIFY2(!named.contains(QStringLiteral("budget")), qPrintable(named.join(QLatin1Char(','))));
 }
 
 void TestMemoryView::knobsEditAllStagesAndAreUndone()
@@ -225,6 +239,28 @@ void TestMemoryView::theCurveTouchesItsBudget()
     QVERIFY(!m_view->budgetLine()->isVisible());
 }
 
+/// They are computed while another plan is open, and are there when theirs is open again.
+void TestMemoryView::budgetsOutliveAnotherPlan()
+{
+    choose(QStringLiteral("delta"));
+    const auto pick = [this](int index) {
+        m_view->devicePicker()->setCurrentIndex(index);
+        Q_EMIT m_view->devicePicker()->activated(index);
+    };
+    pick(1); // asks for the budgets
+    QVERIFY(m_state->editPlan(QStringLiteral("more"), [](plan::Plan &plan) {
+        for (plan::Stage &stage : plan.stages)
+            stage.memory.budgetShare = 0.7;
+    }));
+    pick(0); // asks for none of the new plan
+    settle();
+    QTest::qWait(50);
+    m_state->undoStack()->undo();
+    settle();
+    pick(1);
+    QTRY_VERIFY_WITH_TIMEOUT(m_view->budgetLine()->isVisible(), 30'000);
+}
+
 void TestMemoryView::stallsAreMarked()
 {
     choose(QStringLiteral("lru"));
@@ -282,6 +318,8 @@ void TestMemoryView::costsOfDecisionsArePoints()
     m_state->undoStack()->undo();
     settle();
     QCOMPARE(scatter->points(), std::size_t{0});
+    QVERIFY2(scatter->emptyText().contains(QStringLiteral("leaves this device")), qPrintable(scatter->emptyText()));
+    QVERIFY(CopyScatter().emptyText().contains(QStringLiteral("leaves its device")));
 }
 
 void TestMemoryView::wrongBandwidthIsRefused()

@@ -45,7 +45,10 @@ CopyScatter::CopyScatter(QWidget *parent) : QWidget(parent)
 
 void CopyScatter::set(std::shared_ptr<const MemoryMoves> moves, DeviceId device)
 {
+    if (moves != m_moves)
+        m_picked.reset();
     m_moves = std::move(moves);
+    m_isOfAll = !device.valid();
     m_points.clear();
     m_without = 0;
     double low = 1;
@@ -122,14 +125,22 @@ QString CopyScatter::textAt(const QPointF &place) const
              secondsText(found.copySeconds), secondsText(found.againSeconds));
 }
 
+QString CopyScatter::emptyText() const
+{
+    if (m_without > 0)
+        return tr("Nothing to compare: what the decisions drop takes no time to make again (%1 of them).")
+            .arg(m_without);
+    return m_isOfAll ? tr("No tensor leaves its device: choose a memory policy and a smaller budget above.")
+                     : tr("No tensor leaves this device: choose a memory policy and a smaller budget above.");
+}
+
 void CopyScatter::paintEvent(QPaintEvent *)
 {
     QPainter painter(this);
     painter.fillRect(rect(), theme().base);
     if (m_points.empty()) {
         painter.setPen(theme().dimText);
-        painter.drawText(rect().adjusted(8, 0, -8, 0), Qt::AlignCenter | Qt::TextWordWrap,
-                         tr("No tensor leaves this device: choose a memory policy and a smaller budget above."));
+        painter.drawText(rect().adjusted(8, 0, -8, 0), Qt::AlignCenter | Qt::TextWordWrap, emptyText());
         return;
     }
     paintAxes(painter);

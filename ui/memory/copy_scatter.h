@@ -29,6 +29,8 @@ public:
     void mark(std::optional<std::size_t> tensor);
     /// What is said of the point there; empty: there is none.
     [[nodiscard]] QString textAt(const QPointF &place) const;
+    /// Why there is no point.
+    [[nodiscard]] QString emptyText() const;
     [[nodiscard]] QSize minimumSizeHint() const override { return {180, 120}; }
     [[nodiscard]] QSize sizeHint() const override { return {360, 200}; }
 
@@ -54,6 +56,7 @@ private:
 
     std::shared_ptr<const MemoryMoves> m_moves;
     std::vector<std::size_t> m_points; ///< decisions
+    bool m_isOfAll = true;             ///< of all devices
     std::size_t m_without = 0;         ///< decisions that have no place, as nothing is to be made again
     int m_low = -6;                    ///< decades of both scales, in seconds
     int m_high = 0;

@@ -7,8 +7,8 @@
 
 namespace planloom::ui {
 
-/// The chart of memory over time, at whose foot the times are marked in which the compute lane waits for a copy. A
-/// pointer on a mark is told of it.
+/// The chart of memory over time, at whose foot the times are marked in which the compute lane waits for a copy.
+/// Tool tips describe the marks.
 class MemoryChart final : public PlainChart {
     Q_OBJECT
 

@@ -169,6 +169,7 @@ void MemoryView::makeSeries(int lines)
         m_lines << m_chart->addLine({}, k);
     m_capacity = m_chart->addLine(tr("capacity"), 5);
     m_budget = m_chart->addLine(tr("budget"), 6);
+    m_budget->setVisible(false); // until there is one: the legend names what is visible
     m_peak = new QScatterSeries(m_chart);
     m_peak->setName(tr("peak"));
     m_peak->setMarkerShape(QScatterSeries::MarkerShapeTriangle);

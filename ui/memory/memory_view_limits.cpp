@@ -74,10 +74,10 @@ void MemoryView::askBudgets()
     m_budgets.clear();
     m_budgetJob.ask([this, document = m_budgetsOf](Progress &) -> Job::Completion {
         return [this, document, budgets = memoryBudgets(*document)] {
-            if (!budgets || document != state()->document())
+            if (!budgets || document != m_budgetsOf)
                 return;
             m_budgets = *budgets;
-            m_seen->ask();
+            refreshCurves();
         };
     });
 }

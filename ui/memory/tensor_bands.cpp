@@ -68,7 +68,10 @@ TensorBands::TensorBands(QWidget *parent) : QAbstractScrollArea(parent)
 
 void TensorBands::set(std::shared_ptr<const MemoryMoves> moves, DeviceId device)
 {
+    if (moves != m_moves)
+        m_picked.reset();
     m_moves = std::move(moves);
+    m_isOfAll = !device.valid();
     m_rows.clear();
     for (std::size_t t = 0; m_moves && t < m_moves->tensors.size(); ++t)
         if (!device.valid() || m_moves->tensors[t].device == device)
@@ -126,7 +129,9 @@ void TensorBands::paintEvent(QPaintEvent *)
     if (rows() == 0) {
         painter.setPen(theme().dimText);
         painter.drawText(viewport()->rect().adjusted(8, 0, -8, 0), Qt::AlignCenter | Qt::TextWordWrap,
-                         tr("No tensor leaves this device: choose a memory policy and a smaller budget above."));
+                         m_isOfAll
+                             ? tr("No tensor leaves its device: choose a memory policy and a smaller budget above.")
+                             : tr("No tensor leaves this device: choose a memory policy and a smaller budget above."));
         return;
     }
     const int first = verticalScrollBar()->value() / rowHeight();

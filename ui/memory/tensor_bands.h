@@ -53,6 +53,7 @@ private:
     [[nodiscard]] double xOf(std::int64_t time) const;
 
     std::shared_ptr<const MemoryMoves> m_moves;
+    bool m_isOfAll = true;           ///< of all devices
     std::vector<std::size_t> m_rows; ///< tensors
     std::optional<std::size_t> m_picked;
 };
