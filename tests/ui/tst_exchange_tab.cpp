@@ -3,6 +3,8 @@
 // simulated, what is refused. And the figures beside them: tables, delays and methods.
 #include "ui/planview/exchange_tab.h"
 
+#include "planners/common/averaging_delay.h"
+
 #include <QLineSeries>
 #include <QScatterSeries>
 #include <QTest>
@@ -214,7 +216,14 @@ private Q_SLOTS:
             panel.table()->model()->index(0, static_cast<int>(column(QStringLiteral("all-reduce"))));
         Q_EMIT panel.table()->activated(summed);
         QCOMPARE(bench.exchange().sparse.tables[0].strategy, plan::TableStrategy::AllReduce);
-        QVERIFY(computed());
+        // Figures of the plan before are pale and take nothing; what the plan has already is no edit.
+        QVERIFY(!panel.current());
+        const int edits = bench.state.undoStack()->count();
+        Q_EMIT panel.table()->activated(
+            panel.table()->model()->index(0, static_cast<int>(column(QStringLiteral("all-gather")))));
+        Q_EMIT panel.wayPicked(bench.exchange().sparse.tables[0]);
+        QCOMPARE(bench.state.undoStack()->count(), edits);
+        QVERIFY(computed() && panel.current());
         QVERIFY(cell(QStringLiteral("all-reduce")).text.startsWith(QStringLiteral("✓")));
         QCOMPARE(*cell(QStringLiteral("all-reduce")).number, bench.seconds());
         bench.state.undoStack()->undo();
@@ -255,6 +264,11 @@ private Q_SLOTS:
         QVERIFY(knee >= 1);
         QTest::mouseClick(panel.takeButton(), Qt::LeftButton);
         QCOMPARE(static_cast<double>(bench.exchange().averaging.delay), knee);
+        const int edits = bench.state.undoStack()->count();
+        QVERIFY(!panel.current() && !panel.takeButton()->isEnabled());
+        QTest::mouseClick(panel.takeButton(), Qt::LeftButton);
+        Q_EMIT panel.delayPicked(bench.exchange().averaging.delay);
+        QCOMPARE(bench.state.undoStack()->count(), edits);
         QVERIFY(bench.exchange().averaging.localSteps >= bench.exchange().averaging.delay);
         QVERIFY(computed());
         // Steps of longer rounds are shorter, as these have fewer snapshots and merges: it may be a step more then.
@@ -265,6 +279,32 @@ private Q_SLOTS:
         }
         QVERIFY2(!panel.takeButton()->isVisible(), qPrintable(panel.textLabel()->text()));
         QVERIFY(panel.hidden()->bars().front().value > 0.9);
+    }
+
+    /// Of convex merges not the delay that hides most, which here would keep nothing, but that of delay=auto.
+    void delaysOfConvexMerges()
+    {
+        Bench bench;
+        QVERIFY(bench.ready);
+        bench.choose("exchange-kind", QStringLiteral("dasgd"));
+        bench.choose("exchange-merge", QStringLiteral("convex"));
+        bench.knob<QDoubleSpinBox>("exchange-local-weight")->setValue(0);
+        bench.knob<QSpinBox>("exchange-local-steps")->setValue(4);
+        bench.knob<QSpinBox>("exchange-delay")->setValue(4);
+        AveragingPanel &panel = *bench.tab->averages();
+        const auto computed = [&] { return QTest::qWaitFor([&] { return !panel.computes(); }, 30'000); };
+        QVERIFY(computed() && panel.current());
+        QVERIFY2(panel.textLabel()->text().contains(QStringLiteral("keep nothing")),
+                 qPrintable(panel.textLabel()->text()));
+        const plan::Document &document = *bench.state.document();
+        const auto times = planners::averagingTimes(document.plan, document.subject);
+        QVERIFY(times.ok());
+        const auto best = planners::withBestDelay(bench.exchange().averaging, times->step, times->exchange);
+        QVERIFY(best.delay < 4 && panel.takeButton()->isVisible());
+        QCOMPARE(panel.takeButton()->text(), QStringLiteral("Take d = %1").arg(best.delay));
+        QTest::mouseClick(panel.takeButton(), Qt::LeftButton);
+        QVERIFY(bench.exchange().averaging == best);
+        QVERIFY(computed() && !panel.takeButton()->isVisible());
     }
 
     /// A network that is slower makes averages longer: the figures follow.

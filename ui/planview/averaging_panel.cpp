@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/planview/averaging_panel.h"
 
+#include "planners/common/averaging_delay.h"
 #include "ui/memory/curve.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/text.h"
@@ -14,6 +15,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <initializer_list>
 
 namespace planloom::ui {
 
@@ -29,13 +31,12 @@ AveragingPanel::AveragingPanel(QWidget *parent)
     m_strip = new JobStrip(m_job, this);
     m_text->setWordWrap(true);
     m_text->setTextInteractionFlags(Qt::TextSelectableByMouse);
-    m_take->setToolTip(tr("The least delay that is as long as an average, and rounds that are no shorter"));
     m_hidden->setAccessibleName(tr("Hidden share of an average"));
     m_chart->setMinimumHeight(190); // below it the axes have no room for their figures
     m_strip->setIdleText(tr("A step's time by delay; beyond τ rounds have d steps"));
     m_curve = m_chart->addLine(tr("step"), 0);
     m_curve->setPointsVisible(true);
-    m_knee = m_chart->addLine(tr("all is hidden from here"), 2);
+    m_knee = m_chart->addLine(tr("as long as an average"), 2);
     m_now = new QScatterSeries(m_chart);
     m_now->setName(tr("this plan"));
     m_now->setMarkerShape(QScatterSeries::MarkerShapeTriangle);
@@ -52,8 +53,10 @@ AveragingPanel::AveragingPanel(QWidget *parent)
     layout->addWidget(m_strip);
     layout->addWidget(m_chart, 1);
     m_take->hide();
+    for (QWidget *each : std::initializer_list<QWidget *>{m_hidden, m_methods, m_chart})
+        m_veils.push_back(new Veil(each));
     applyColors();
-    connect(m_take, &QPushButton::clicked, this, [this] { Q_EMIT delayPicked(m_leastDelay); });
+    connect(m_take, &QPushButton::clicked, this, [this] { Q_EMIT delayPicked(m_bestDelay); });
     connect(m_strip, &JobStrip::again, this, &AveragingPanel::ask);
 }
 
@@ -67,6 +70,7 @@ void AveragingPanel::show(const std::shared_ptr<const plan::Document> &document)
 
 void AveragingPanel::ask()
 {
+    setCurrent(false);
     m_job.ask([this, document = m_document](Progress &progress) -> Job::Completion {
         return [this, document, figures = planners::averagingFigures(document->plan, document->subject, progress)] {
             take(figures, document->plan.exchange.averaging);
@@ -75,13 +79,34 @@ void AveragingPanel::ask()
     m_strip->begin();
 }
 
+void AveragingPanel::setCurrent(bool current)
+{
+    m_current = current;
+    m_text->setEnabled(current);
+    m_take->setEnabled(current);
+    for (Veil *veil : m_veils)
+        veil->setCurrent(current);
+}
+
+void AveragingPanel::clear()
+{
+    m_take->hide();
+    m_hidden->set({}, 1);
+    m_methods->set({});
+    m_curve->clear();
+    m_now->clear();
+    m_knee->clear();
+}
+
 void AveragingPanel::take(const Result<planners::AveragingFigures> &figures, const plan::DelayedAveraging &averaging)
 {
+    setCurrent(true);
     if (!figures) {
         m_text->setText(qt(figures.error().text()));
-        return m_take->hide();
+        return clear();
     }
     say(*figures, averaging);
+    offer(*figures, averaging);
     draw(*figures, averaging);
     std::vector<Bar> bars;
     for (const planners::ExchangeChoice &method : figures->methods) {
@@ -98,26 +123,45 @@ void AveragingPanel::take(const Result<planners::AveragingFigures> &figures, con
 
 void AveragingPanel::say(const planners::AveragingFigures &figures, const plan::DelayedAveraging &averaging)
 {
-    m_leastDelay = figures.times.leastDelay();
     const QString share = percentText(figures.hiddenShare, 0);
-    QString text = tr("A step takes %1 without averages, an average %2. With d = %3, %4 of it is hidden, all of it "
-                      "from d = %5 on.")
-                       .arg(secondsText(figures.times.step), secondsText(figures.times.exchange))
-                       .arg(averaging.delay)
-                       .arg(share)
-                       .arg(m_leastDelay);
-    if (averaging.effectiveShare() < 1)
+    QString text =
+        tr("A step takes %1 without averages, an average %2: it is as long as %3 steps. With d = %4, %5 of it "
+           "is hidden.")
+            .arg(secondsText(figures.times.step), secondsText(figures.times.exchange))
+            .arg(figures.times.exchange / figures.times.step, 0, 'f', 1)
+            .arg(averaging.delay)
+            .arg(share);
+    const double kept = averaging.effectiveShare();
+    if (kept <= 0)
+        text += tr(" Merges keep nothing of the steps' progress.");
+    else if (kept < 1)
         text += tr(" Merges keep %1 of the steps' progress: %2 for an effective step.")
-                    .arg(percentText(averaging.effectiveShare(), 0),
-                         secondsText(figures.seconds / averaging.effectiveShare()));
+                    .arg(percentText(kept, 0), secondsText(figures.seconds / kept));
     m_text->setText(text);
-    m_take->setText(tr("Take d = %1").arg(m_leastDelay));
+    m_hidden->set({{tr("hidden share"), figures.hiddenShare, 0, share, false}}, 1);
+}
+
+/// The delay that delay=auto finds, where the plan has one that is clearly worse.
+void AveragingPanel::offer(const planners::AveragingFigures &figures, const plan::DelayedAveraging &averaging)
+{
+    const double step = figures.times.step;
+    const double exchange = figures.times.exchange;
+    const plan::DelayedAveraging best = planners::withBestDelay(averaging, step, exchange);
+    const bool corrected = averaging.merge == plan::Merge::Corrected;
+    m_bestDelay = best.delay;
+    m_take->setText(tr("Take d = %1").arg(m_bestDelay));
+    m_take->setToolTip(corrected
+                           ? tr("The least delay that is as long as an average, and rounds that are no shorter")
+                           : tr("The delay with the least time for an effective step: a convex merge throws away a "
+                                "part of each step of the delay"));
     // Rounds of another length have steps that are a little longer or shorter: a delay that hides all is not asked to
     // be a step more or less.
     constexpr double kAll = 0.99;
-    const bool isClose = std::abs(m_leastDelay - averaging.delay) <= 1 && figures.hiddenShare > kAll;
-    m_take->setVisible(m_leastDelay != averaging.delay && !isClose);
-    m_hidden->set({{tr("hidden share"), figures.hiddenShare, 0, share, false}}, 1);
+    const double share = corrected ? figures.hiddenShare
+                                   : planners::secondsPerEffectiveStep(best, step, exchange)
+            / planners::secondsPerEffectiveStep(averaging, step, exchange);
+    const bool isClose = std::abs(m_bestDelay - averaging.delay) <= 1 && share > kAll;
+    m_take->setVisible(m_bestDelay != averaging.delay && !isClose);
 }
 
 void AveragingPanel::draw(const planners::AveragingFigures &figures, const plan::DelayedAveraging &averaging)
@@ -138,7 +182,7 @@ void AveragingPanel::draw(const planners::AveragingFigures &figures, const plan:
     }
     m_curve->replace(points);
     m_now->replace(QList<QPointF>{{static_cast<double>(averaging.delay), figures.seconds * unit.factor}});
-    const auto knee = static_cast<double>(m_leastDelay);
+    const auto knee = static_cast<double>(figures.times.leastDelay());
     m_knee->setVisible(knee <= last);
     m_knee->replace(QList<QPointF>{{knee, 0}, {knee, m_chart->y()->max()}});
 }

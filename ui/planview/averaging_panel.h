@@ -9,8 +9,10 @@
 #include "ui/widgets/bar_list.h"
 #include "ui/widgets/chart.h"
 #include "ui/widgets/job_strip.h"
+#include "ui/widgets/veil.h"
 
 #include <memory>
+#include <vector>
 
 class QLineSeries;
 class QScatterSeries;
@@ -18,8 +20,8 @@ class QScatterSeries;
 namespace planloom::ui {
 
 /// Of a plan that averages parameters: how much of an average is hidden, a step's time against the delay, and the
-/// methods side by side. All of it is simulated beside the UI thread; until then what was there before stays. Knows no
-/// state.
+/// methods side by side. All of it is simulated beside the UI thread; until then what was there before stays, pale and
+/// without effect. Knows no state.
 class AveragingPanel final : public QWidget {
     Q_OBJECT
 
@@ -28,6 +30,8 @@ public:
     /// The plan of @p document averages parameters.
     void show(const std::shared_ptr<const plan::Document> &document);
     [[nodiscard]] bool computes() const { return m_job.running(); }
+    /// False: what is shown is that of an earlier plan.
+    [[nodiscard]] bool current() const { return m_current; }
     [[nodiscard]] QLabel *textLabel() { return m_text; }
     [[nodiscard]] QPushButton *takeButton() { return m_take; }
     [[nodiscard]] BarList *hidden() { return m_hidden; }
@@ -46,13 +50,17 @@ protected:
 
 private:
     void ask();
+    void setCurrent(bool current);
+    void clear();
     void take(const Result<planners::AveragingFigures> &figures, const plan::DelayedAveraging &averaging);
     void say(const planners::AveragingFigures &figures, const plan::DelayedAveraging &averaging);
+    void offer(const planners::AveragingFigures &figures, const plan::DelayedAveraging &averaging);
     void draw(const planners::AveragingFigures &figures, const plan::DelayedAveraging &averaging);
     void applyColors();
 
     std::shared_ptr<const plan::Document> m_document;
-    std::int64_t m_leastDelay = 0;
+    std::int64_t m_bestDelay = 0; ///< as delay=auto has it
+    bool m_current = true;
     QLabel *m_text;
     QPushButton *m_take;
     BarList *m_hidden;
@@ -60,8 +68,9 @@ private:
     BarList *m_methods;
     JobStrip *m_strip = nullptr;
     QLineSeries *m_curve = nullptr;
-    QLineSeries *m_knee = nullptr;   ///< the least delay that hides the average
+    QLineSeries *m_knee = nullptr;   ///< the least delay that is as long as an average
     QScatterSeries *m_now = nullptr; ///< the plan's delay
+    std::vector<Veil *> m_veils;
     LatestJob m_job;
 };
 

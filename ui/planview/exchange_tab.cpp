@@ -233,9 +233,12 @@ void ExchangeTab::setKind(plan::ExchangePolicy kind)
     });
 }
 
-/// As delay=auto has it.
+/// In rounds that are no shorter.
 void ExchangeTab::setDelay(std::int64_t delay)
 {
+    const plan::DelayedAveraging &given = m_state->document()->plan.exchange.averaging;
+    if (given.delay == delay && given.localSteps >= delay)
+        return;
     edit(tr("Delay of %n step(s)", nullptr, static_cast<int>(delay)), [delay](plan::Plan &plan) {
         plan::DelayedAveraging &averaging = plan.exchange.averaging;
         averaging.delay = delay;
@@ -245,6 +248,9 @@ void ExchangeTab::setDelay(std::int64_t delay)
 
 void ExchangeTab::setTable(const std::string &name, plan::TableStrategy strategy, bool split)
 {
+    const std::vector<plan::SparseTable> &given = m_state->document()->plan.exchange.sparse.tables;
+    if (std::ranges::count(given, plan::SparseTable{name, strategy, split}) > 0)
+        return;
     edit(tr("Table %1: %2").arg(qt(name), QString::fromUtf8(plan::name(strategy))), [&](plan::Plan &plan) {
         std::vector<plan::SparseTable> &tables = plan.exchange.sparse.tables;
         const auto known = std::ranges::find(tables, name, &plan::SparseTable::parameter);

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 
 namespace planloom::ui {
@@ -123,6 +124,7 @@ TablePanel::TablePanel(QWidget *parent)
       m_caption(new QLabel(this)),
       m_chart(new PlainChart(tr("What a replica sends in a step"), tr("replicas"), {}, this)),
       m_schedulings(new BarList(tr("Exposed communication by scheduling"), this)),
+      m_schedulingsVeil(new Veil(m_schedulings)),
       m_job(tr("Strategies of tables"))
 {
     m_strip = new JobStrip(m_job, this);
@@ -141,6 +143,8 @@ TablePanel::TablePanel(QWidget *parent)
     layout->addWidget(m_schedulings);
     layout->addWidget(m_caption);
     layout->addWidget(m_chart, 1);
+    for (QWidget *each : std::initializer_list<QWidget *>{m_table, m_chart})
+        m_veils.push_back(new Veil(each));
     applyColors();
     fill();
     connect(m_table, &QAbstractItemView::activated, this, &TablePanel::pick);
@@ -156,8 +160,18 @@ void TablePanel::show(const std::shared_ptr<const plan::Document> &document)
     ask();
 }
 
+void TablePanel::setCurrent(bool current)
+{
+    m_current = current;
+    m_caption->setEnabled(current);
+    for (Veil *veil : m_veils)
+        veil->setCurrent(current);
+}
+
 void TablePanel::ask()
 {
+    setCurrent(false);
+    m_schedulingsVeil->setCurrent(false);
     m_job.ask([this, document = m_document](Progress &progress) -> Job::Completion {
         return [this, document, figures = planners::tableFigures(document->plan, document->subject, progress)] {
             take(figures);
@@ -178,8 +192,8 @@ void TablePanel::askSchedulings(const std::shared_ptr<const plan::Document> &doc
 
 void TablePanel::take(const Result<std::vector<TableFigures>> &figures)
 {
-    if (figures)
-        m_figures = *figures;
+    setCurrent(true);
+    m_figures = figures ? *figures : std::vector<TableFigures>();
     fill();
     draw(std::min(m_drawn, m_figures.empty() ? 0 : m_figures.size() - 1));
 }
@@ -201,8 +215,9 @@ void TablePanel::fill()
 
 void TablePanel::takeSchedulings(const Result<std::vector<planners::ExchangeChoice>> &choices)
 {
+    m_schedulingsVeil->setCurrent(true);
     if (!choices)
-        return;
+        return m_schedulings->set({});
     std::vector<Bar> bars;
     for (const planners::ExchangeChoice &choice : *choices) {
         Bar bar{qt(choice.name), choice.seconds.exposed, 0, qt(choice.refusal), choice.asPlanned};
@@ -221,7 +236,7 @@ void TablePanel::pick(const QModelIndex &index)
 {
     const int row = m_table->sourceRow(index);
     const int strategy = index.column() - kFiguresBefore;
-    if (row < 0 || static_cast<std::size_t>(row) >= m_figures.size() || strategy < 0)
+    if (!m_current || row < 0 || static_cast<std::size_t>(row) >= m_figures.size() || strategy < 0)
         return;
     const TableFigures &figures = m_figures[static_cast<std::size_t>(row)];
     const bool isFastest = strategy >= static_cast<int>(std::size(plan::kTableStrategies));

@@ -9,9 +9,9 @@
 #include "ui/widgets/chart.h"
 #include "ui/widgets/data_table.h"
 #include "ui/widgets/job_strip.h"
+#include "ui/widgets/veil.h"
 
 #include <memory>
-#include <optional>
 #include <vector>
 
 class QLineSeries;
@@ -20,7 +20,7 @@ namespace planloom::ui {
 
 /// Of a plan that exchanges tables by rows: a table of its tables with what a step takes by each strategy, what a
 /// replica sends by number of replicas, and the exposed communication by scheduling. All of it is simulated beside the
-/// UI thread, the tables first; until then what was there before stays. Knows no state.
+/// UI thread, the tables first; until then what was there before stays, pale and without effect. Knows no state.
 class TablePanel final : public QWidget {
     Q_OBJECT
 
@@ -29,6 +29,8 @@ public:
     /// The plan of @p document exchanges by rows.
     void show(const std::shared_ptr<const plan::Document> &document);
     [[nodiscard]] bool computes() const { return m_job.running(); }
+    /// False: the tables that are shown are those of an earlier plan.
+    [[nodiscard]] bool current() const { return m_current; }
     [[nodiscard]] DataTable *table() { return m_table; }
     [[nodiscard]] BarList *schedulings() { return m_schedulings; }
     [[nodiscard]] PlainChart *chart() { return m_chart; }
@@ -47,6 +49,7 @@ protected:
 
 private:
     void ask();
+    void setCurrent(bool current);
     void askSchedulings(const std::shared_ptr<const plan::Document> &document);
     void take(const Result<std::vector<planners::TableFigures>> &figures);
     void takeSchedulings(const Result<std::vector<planners::ExchangeChoice>> &choices);
@@ -65,6 +68,9 @@ private:
     JobStrip *m_strip = nullptr;
     std::vector<QLineSeries *> m_lines;
     QLineSeries *m_now = nullptr; ///< the plan's number of replicas
+    std::vector<Veil *> m_veils;  ///< over what is of tables
+    Veil *m_schedulingsVeil;
+    bool m_current = true;
     LatestJob m_job;
 };
 
