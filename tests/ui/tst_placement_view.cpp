@@ -215,7 +215,6 @@ private Q_SLOTS:
         QCOMPARE(m_state->undoStack()->index(), 0);
     }
 
-    /// A machine without room says what it lacks, and takes nothing.
     /// The bytes of the plan's mini-batches are those of its batch: another one is planned, not edited.
     void batchIsThatOfTheVolumes()
     {
@@ -232,6 +231,7 @@ private Q_SLOTS:
         QVERIFY2(said.contains(QStringLiteral("plan again with --batch 64")), qPrintable(said));
     }
 
+    /// A machine without room says what it lacks, and takes nothing.
     void refusedDrops()
     {
         QString said;

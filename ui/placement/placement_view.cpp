@@ -28,6 +28,16 @@ QString boundText(const PlacementFigures &figures)
              qt(figures.job.machines[static_cast<std::size_t>(bounds.portMachine)].name));
 }
 
+/// Whether the parts of the first @p stores roles of @p plan, which are its stores, are all there.
+bool holdsAll(const std::vector<GraphPart> &parts, const plan::Plan &plan, std::size_t stores)
+{
+    const auto isThere = [&parts](const plan::PlacedRole &role) {
+        return role.part >= 0 && static_cast<std::size_t>(role.part) < parts.size();
+    };
+    return stores <= plan.roles.size()
+        && std::all_of(plan.roles.begin(), plan.roles.begin() + static_cast<std::ptrdiff_t>(stores), isThere);
+}
+
 /// Columns of what the parts of the stores hold.
 void addGraphParts(const std::vector<GraphPart> &parts, const plan::Document &document, TableData &table)
 {
@@ -280,8 +290,11 @@ void PlacementView::refreshParts()
                                .bar = away,
                                .toolTip = tr("to samplers on other machines")}});
     }
-    if (m_figures && this->state()->graphIsOfDocument())
-        addGraphParts(this->state()->graph().parts, *m_figures->document, table);
+    // The figures may still be those of an earlier plan, and of another graph.
+    const SampledGraph &graph = this->state()->graph();
+    if (m_figures && graph.data && m_figures->document->plan.job->graph.sha256 == graph.sha256
+        && holdsAll(graph.parts, m_figures->document->plan, table.rows.size()))
+        addGraphParts(graph.parts, *m_figures->document, table);
     m_parts->set(std::move(table));
 }
 
