@@ -254,23 +254,31 @@ std::vector<TimelineModel::Average> TimelineModel::averages(const Row &row, trac
     return found;
 }
 
-std::vector<std::int64_t> TimelineModel::versions(bool measured, trace::Window window, std::size_t most) const
+std::int32_t TimelineModel::server(bool measured) const
 {
     const trace::Index &shown = index(measured);
     const auto solves = shown.tasksCalled("S");
-    const std::int32_t server = solves.size() == 1 ? shown.rankOf(solves.front()) : -1;
-    if (server < 0 || shown.taskOn(server, "w0") < 0) // a task of another program that is called so
-        return {};
+    const std::int32_t rank = solves.size() == 1 ? shown.rankOf(solves.front()) : -1;
+    return rank >= 0 && shown.taskOn(rank, "w0") >= 0 ? rank : -1; // else a task of another program that is called so
+}
+
+std::optional<std::vector<std::int64_t>> TimelineModel::versions(bool measured, trace::Window window,
+                                                                 std::size_t most) const
+{
+    const trace::Index &shown = index(measured);
+    const std::int32_t rank = server(measured);
+    if (rank < 0)
+        return std::vector<std::int64_t>();
     const std::int64_t offset = measured ? 0 : m_offset;
     std::vector<std::int64_t> ends;
-    const auto [begin, end] = shown.rowsOf(server);
+    const auto [begin, end] = shown.rowsOf(rank);
     for (std::size_t r = begin; r < end; ++r) {
         const trace::Row &row = shown.lod().rows()[r];
         if (row.lane() != program::ServerRows::kSolves)
             continue;
         const auto [first, last] = row.within({window.begin - offset, window.end - offset});
         if (last - first + ends.size() > most)
-            return {};
+            return std::nullopt;
         for (std::uint32_t slice = first; slice < last; ++slice) {
             const trace::Record record = row.record(slice);
             ends.push_back(record.start + record.duration + offset);

@@ -135,8 +135,11 @@ public:
     /// a step).
     [[nodiscard]] std::vector<Average> averages(const Row &row, trace::Window window) const;
     /// When versions of a parameter server's parameters (program::ServerRows) were ready in @p window, both as shown,
-    /// by one clock, ascending; none where there are more than @p most. Cost: O(log slices + those in the window).
-    [[nodiscard]] std::vector<std::int64_t> versions(bool measured, trace::Window window, std::size_t most) const;
+    /// by one clock, ascending; nullopt where there are more than @p most. Cost: O(log slices + those in the window).
+    [[nodiscard]] std::optional<std::vector<std::int64_t>> versions(bool measured, trace::Window window,
+                                                                    std::size_t most) const;
+    /// Whether that clock has a parameter server's tasks.
+    [[nodiscard]] bool hasServer(bool measured) const { return server(measured) >= 0; }
     /// A slice of the task with this id on this device (any device if empty), predicted if there is one.
     [[nodiscard]] std::optional<Slice> find(std::string_view taskId, std::string_view device) const;
     /// All slices whose task id contains @p text, in time order, at most @p limit.
@@ -155,6 +158,7 @@ private:
     [[nodiscard]] std::optional<Slice> sliceOf(bool measured, std::int32_t task) const;
     [[nodiscard]] std::optional<Slice> sliceOf(bool measured, std::int32_t task, std::int32_t stepOfRound) const;
     [[nodiscard]] std::optional<Slice> findAnywhere(bool measured, std::string_view id) const;
+    [[nodiscard]] std::int32_t server(bool measured) const; ///< its rank; -1: none
     [[nodiscard]] const Group *groupOf(const Slice &slice) const;
     void layOut();
 

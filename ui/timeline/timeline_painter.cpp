@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace planloom::ui {
 
@@ -200,21 +201,25 @@ void TimelinePainter::paintAverages(QPainter &painter, const TimelineScene &scen
     }
 }
 
-/// A line through all rows where a parameter server had a version ready: measured ones, or predicted ones without
-/// these.
+/// A line through all rows where a parameter server had a version ready: by the measured clock where that has a
+/// server, else by the predicted one. None where there are too many.
 void TimelinePainter::paintVersions(QPainter &painter, const TimelineScene &scene)
 {
     constexpr int kApart = 5; // pixels: lines that are closer say nothing
     const trace::Window window{std::llround(std::floor(scene.axis.begin())), std::llround(std::ceil(scene.axis.end()))};
     const auto most = static_cast<std::size_t>(std::max(1, scene.area.width() / kApart));
-    auto versions = scene.model->versions(true, window, most);
-    if (versions.empty())
-        versions = scene.model->versions(false, window, most);
+    const auto versions = scene.model->versions(scene.model->hasServer(true), window, most);
+    if (!versions)
+        return;
     QColor line = theme().text;
     line.setAlpha(110);
-    for (const std::int64_t version : versions) {
+    std::optional<int> drawn;
+    for (const std::int64_t version : *versions) {
         const int x = scene.area.x() + static_cast<int>(std::floor(scene.axis.toPixel(static_cast<double>(version))));
+        if (drawn && x - *drawn < kApart)
+            continue;
         fill(painter, QRect(x, scene.area.y(), 1, scene.area.height()), line);
+        drawn = x;
     }
 }
 
