@@ -561,6 +561,8 @@ void TestStudioState::aGraphIsPlannedFor()
     QVERIFY2(heard.value(0).contains(QStringLiteral("34 nodes and 78 edges"))
                  && heard.value(0).contains(QStringLiteral("made for another one")),
              qPrintable(heard.value(0)));
+    // It is proposed next, whatever was planned for before.
+    QCOMPARE(state.requestLikeDocument(request).graph, folder.filePath(QStringLiteral("club")));
 }
 
 /// 0 - 1 - 2 - 3 - 4 and 1 - 4, in two parts; by hand. The hub is the first of the nodes with three neighbours.

@@ -322,9 +322,10 @@ void MainWindow::findPlan(const QString &model, const QString &cluster, const Pl
 
 void MainWindow::askForTraining()
 {
+    agent::TrainRequest request = m_lastTraining;
     if (m_state->graphIsOfDocument()) // no other one will do
-        m_lastTraining.settings.data = m_state->graph().folder.toStdString();
-    TrainDialog dialog(m_lastTraining, this);
+        request.settings.data = m_state->graph().folder.toStdString();
+    TrainDialog dialog(request, this);
     if (m_state->document())
         dialog.setPlan(*m_state->document());
     if (dialog.exec() != QDialog::Accepted)

@@ -251,7 +251,7 @@ bool StudioState::importOrder(const QString &path)
 
 PlanRequest StudioState::requestLikeDocument(PlanRequest last) const
 {
-    if (last.graph.isEmpty())
+    if (!m_graph.folder.isEmpty()) // opened or planned for last
         last.graph = m_graph.folder;
     return m_document ? withSettingsOf(m_document->plan, std::move(last)) : last;
 }
