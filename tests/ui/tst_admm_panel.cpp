@@ -111,7 +111,7 @@ private Q_SLOTS:
         QCOMPARE(chart.lines().size(), 2);
         QCOMPARE(chart.lines()[1]->points().mid(2, 4), (QList<QPointF>{{1, 1}, {2, 1}, {2, 2}, {3, 2}}));
         QVERIFY2(chart.toolTip().contains(
-                     QStringLiteral("worker 1: in 3 of 6 versions, at most 2 late; waited for 1 times")),
+                     QStringLiteral("worker 1: in 3 of 6 versions, at most 2 behind; versions waited for it: 1")),
                  qPrintable(chart.toolTip()));
         chart.set({{0}}, {}, 1, 2);
         QCOMPARE(chart.lines().size(), 1);

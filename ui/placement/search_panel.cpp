@@ -40,12 +40,11 @@ SearchPanel::SearchPanel(QWidget *parent)
     m_beta->setRange(0, 1e9);
     m_beta->setPrefix(tr("β "));
     m_beta->setSuffix(tr(" / s"));
-    m_beta->setSpecialValueText(tr("β as usual"));
+    m_beta->setSpecialValueText(tr("default β"));
     m_beta->setAccessibleName(tr("β of the Markov chain"));
-    m_beta->setToolTip(
-        tr("A placement that takes s seconds longer is accepted with probability exp(-β s); as usual: %1 "
-           "over the seconds of the start")
-            .arg(planners::gnn::ExploreOptions::kRelativeBeta));
+    m_beta->setToolTip(tr("A placement that takes s seconds longer is accepted with probability exp(-β s); default: %1 "
+                          "over the seconds of the start")
+                           .arg(planners::gnn::ExploreOptions::kRelativeBeta));
     m_proposals->setRange(0, 1'000'000);
     m_proposals->setSpecialValueText(tr("some 10 s at most")); // planners::gnn::defaultProposals()
     m_proposals->setValue(0);

@@ -38,7 +38,7 @@ QString ageText(int worker, const std::vector<int> &ages, int delay)
     int waited = 0;
     for (std::size_t version = 1; version < ages.size(); ++version)
         waited += ages[version] == 0 && ages[version - 1] >= delay ? 1 : 0;
-    return AgeChart::tr("worker %1: in %2 of %3 versions, at most %4 late; waited for %5 times")
+    return AgeChart::tr("worker %1: in %2 of %3 versions, at most %4 behind; versions waited for it: %5")
         .arg(worker)
         .arg(came)
         .arg(ages.size())

@@ -106,7 +106,7 @@ QString OptimizerFields::problem() const
     const double rate = m_rate->text().trimmed().toDouble(&isNumber);
     return isNumber && std::isfinite(rate) && rate >= 0
         ? QString()
-        : QObject::tr("Learning rate: \"%1\" is no number from 0 on; write it as 0.001").arg(m_rate->text());
+        : QObject::tr("Learning rate: \"%1\" must be a number of at least 0; write it as 0.001").arg(m_rate->text());
 }
 
 void OptimizerFields::set(const plan::Optimizer &optimizer)

@@ -77,7 +77,7 @@ void JobStrip::follow()
     const bool shown = runs && !m_moment.isActive();
     m_bar->setVisible(shown);
     m_button->setVisible(shown || m_stopped);
-    m_button->setText(m_stopped ? tr("Simulate") : tr("Stop"));
+    m_button->setText(m_stopped ? tr("Simulate again") : tr("Stop"));
     const Job &job = m_job.job();
     m_bar->setValue(static_cast<int>(std::lround(std::max(0.0, job.fraction()) * kPerMille)));
     m_text->setText(m_stopped   ? tr("Stopped")
