@@ -70,7 +70,8 @@ struct AveragingFigures {
     AveragingTimes times;
     double seconds = 0;                  ///< of a step, as planned
     double hiddenShare = 0;              ///< of an average, as planned
-    std::vector<DelayPoint> byDelay;     ///< from 0 to twice the plan's rounds; of long rounds not every delay
+    std::vector<DelayPoint> byDelay;     ///< from 0 to twice the plan's rounds, those that a plan can have; of long
+                                         ///< rounds not every delay
     std::vector<ExchangeChoice> methods; ///< synchronous, local SGD, CoCoD (Shen et al., 2019), DaSGD
 };
 /// Errors: those of compilation. Cost: one simulation for each delay, at most 33, and ten more.
