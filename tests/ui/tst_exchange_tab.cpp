@@ -252,7 +252,14 @@ private Q_SLOTS:
         QCOMPARE(points.size(), 7); // 0 to twice the rounds
         QCOMPARE(points.front().y(), panel.now()->points().front().y());
         QCOMPARE(panel.hidden()->bars().front().value, 0.0);
-        QVERIFY(panel.methods()->bars().size() == 4 && panel.methods()->bars()[1].marked);
+        QVERIFY(panel.methods()->bars().size() == 4
+                && !panel.methods()->bars()[1].marked); // replicas keep a part of their own
+        auto *weight = bench.knob<QDoubleSpinBox>("exchange-local-weight");
+        const double kept = weight->value();
+        weight->setValue(0);
+        QVERIFY(computed() && panel.methods()->bars()[1].marked); // local SGD
+        weight->setValue(kept);
+        QVERIFY(computed());
         QVERIFY(panel.methods()->bars()[0].value > panel.methods()->bars()[1].value);
         for (const int delay : {1, 3}) {
             bench.knob<QSpinBox>("exchange-delay")->setValue(delay);
