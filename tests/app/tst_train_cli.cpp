@@ -99,7 +99,7 @@ private Q_SLOTS:
             QVERIFY2(report[key].isDouble(), key);
             QCOMPARE(report[key].toDouble(), estimate[key].toDouble());
         }
-        QVERIFY(run({"simulate", "limited.json"}).out.contains("for copies; room was in pieces "));
+        QVERIFY(run({"simulate", "limited.json"}).out.contains("for copies; free memory was fragmented "));
         QVERIFY(!linesOf(run({"simulate", "nano1.json", "--json"}).out).value(0).contains("memory_fragmented"));
         done = run({"simulate", "limited.json", "--decisions", "predicted.tsv", "--quiet"});
         QVERIFY2(done.status == 0, done.err.constData());
