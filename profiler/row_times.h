@@ -11,7 +11,7 @@ namespace planloom::profiler {
 /// most ids in a step): which rows the members look up, and rows that are packed and unpacked. Adds to Profile::extra
 /// cost::kSecondsPerRowId and cost::kSecondsPerRowPiece, medians over some tens of steps with ids by Zipf's law; the
 /// second is what is left behind the time that the bytes take by "optimizer_seconds_per_parameter", if that is there.
-/// Does nothing where there is no such table. Takes the memory of a member's part of the table.
+/// Does nothing where there is no such table. Takes the memory of all rows, with a member's columns.
 void measureRowWork(const program::Program &program, const plan::Optimizer &optimizer, cost::Profile &profile);
 
 } // namespace planloom::profiler
