@@ -349,7 +349,7 @@ Status measureTransportAsRank(const std::string &file)
         return communicator.error();
     TransportOptions options;
     options.cores = runtime::coresHere(); // before this rank has a part of them alone
-    runtime::pinToShare((*communicator)->localRank(), (*communicator)->localSize());
+    runtime::pinToShare((*communicator)->processorRank(), (*communicator)->processorSize());
     Status status;
     const auto figures = measureTransport(**communicator, options);
     if (!figures)

@@ -54,9 +54,12 @@ public:
 
     [[nodiscard]] virtual int rank() const = 0;
     [[nodiscard]] virtual int size() const = 0;
-    /// Position among, and number of, the ranks on this machine.
-    [[nodiscard]] virtual int localRank() const = 0;
+    /// Ranks on this machine.
     [[nodiscard]] virtual int localSize() const = 0;
+    /// Position among, and number of, the ranks that may use the same processor cores: those of this machine and,
+    /// where hosts are containers or network namespaces of one computer, of others.
+    [[nodiscard]] virtual int processorRank() const = 0;
+    [[nodiscard]] virtual int processorSize() const = 0;
     [[nodiscard]] virtual int maxTag() const = 0;
 
     virtual Result<Request> isend(const void *data, std::int64_t bytes, int peer, int tag) = 0;

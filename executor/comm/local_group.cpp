@@ -119,8 +119,9 @@ public:
 
     [[nodiscard]] int rank() const override { return m_rank; }
     [[nodiscard]] int size() const override { return m_state->size(); }
-    [[nodiscard]] int localRank() const override { return m_rank; }
     [[nodiscard]] int localSize() const override { return m_state->size(); }
+    [[nodiscard]] int processorRank() const override { return m_rank; }
+    [[nodiscard]] int processorSize() const override { return m_state->size(); }
     [[nodiscard]] int maxTag() const override { return std::numeric_limits<int>::max(); }
 
     Result<Request> isend(const void *data, std::int64_t bytes, int peer, int tag) override

@@ -9,13 +9,17 @@
 #include "executor/comm/shared_memory.h"
 
 #include <mpi.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <functional>
 #include <limits>
 #include <numeric>
+#include <string>
 #include <vector>
 
 namespace planloom::comm {
@@ -28,6 +32,24 @@ Error mpiError(int code, const char *what)
     int length = 0;
     MPI_Error_string(code, text, &length);
     return failed(std::string(what) + ": " + std::string(text, static_cast<std::size_t>(length)));
+}
+
+/// The kernel that runs this process and the processors that it may use.
+std::uint64_t processorKey()
+{
+    std::string key;
+    std::ifstream("/proc/sys/kernel/random/boot_id") >> key;
+    if (key.empty()) {
+        char name[MPI_MAX_PROCESSOR_NAME] = {};
+        int length = 0;
+        MPI_Get_processor_name(name, &length);
+        key.assign(name, static_cast<std::size_t>(length));
+    }
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+        key.append(reinterpret_cast<const char *>(&allowed), sizeof allowed);
+    return std::hash<std::string>{}(key);
 }
 
 /// MPI counts are ints: floats go as floats, so that up to 8 GiB fit one message.
@@ -137,6 +159,7 @@ public:
         if (options.sharedMemory && m_localSize > 1)
             shareMemory(machine);
         MPI_Comm_free(&machine);
+        findSharers();
     }
 
     ~MpiCommunicator() override
@@ -153,8 +176,9 @@ public:
 
     [[nodiscard]] int rank() const override { return m_rank; }
     [[nodiscard]] int size() const override { return m_size; }
-    [[nodiscard]] int localRank() const override { return m_localRank; }
     [[nodiscard]] int localSize() const override { return m_localSize; }
+    [[nodiscard]] int processorRank() const override { return m_processorRank; }
+    [[nodiscard]] int processorSize() const override { return m_processorSize; }
     [[nodiscard]] int maxTag() const override { return m_maxTag; }
 
     Result<Request> isend(const void *data, std::int64_t bytes, int peer, int tag) override
@@ -267,6 +291,16 @@ private:
     static constexpr std::int64_t kFileBytes = std::int64_t{1}
         << 38; ///< a sparse file's length; only touched pages take space
 
+    /// Hosts of one computer have names and addresses of their own, and one kernel.
+    void findSharers()
+    {
+        const std::uint64_t own = processorKey();
+        std::vector<std::uint64_t> keys(static_cast<std::size_t>(m_size));
+        MPI_Allgather(&own, 1, MPI_UINT64_T, keys.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD);
+        m_processorRank = static_cast<int>(std::count(keys.begin(), keys.begin() + m_rank, own));
+        m_processorSize = static_cast<int>(std::ranges::count(keys, own));
+    }
+
     /// The machine's first rank makes a file in memory, the others open it; if one of them cannot, none uses it.
     void shareMemory(MPI_Comm machine)
     {
@@ -336,6 +370,8 @@ private:
     int m_size = 1;
     int m_localRank = 0;
     int m_localSize = 1;
+    int m_processorRank = 0;
+    int m_processorSize = 1;
     int m_maxTag = 32767; ///< the least that the standard allows
     bool m_aborted = false;
     MPI_Comm m_context = MPI_COMM_NULL; ///< of collectives

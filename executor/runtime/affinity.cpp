@@ -90,13 +90,13 @@ private:
     bool m_good = false;
 };
 
-int pin(int localRank, int localSize)
+int pin(int rank, int ranks)
 {
     const Machine machine;
     const std::vector<hwloc_obj_t> cores = machine.cores();
     if (cores.empty())
         return 1;
-    const Share share = shareOf(cores.size(), static_cast<std::size_t>(localRank), static_cast<std::size_t>(localSize));
+    const Share share = shareOf(cores.size(), static_cast<std::size_t>(rank), static_cast<std::size_t>(ranks));
     machine.bind(cores, share);
     return static_cast<int>(share.end - share.begin);
 }
@@ -120,13 +120,12 @@ std::vector<int> allowedProcessors()
 
 int countCores() { return static_cast<int>(allowedProcessors().size()); }
 
-int pin(int localRank, int localSize)
+int pin(int rank, int ranks)
 {
     const std::vector<int> processors = allowedProcessors();
     if (processors.empty())
         return 1;
-    const Share share =
-        shareOf(processors.size(), static_cast<std::size_t>(localRank), static_cast<std::size_t>(localSize));
+    const Share share = shareOf(processors.size(), static_cast<std::size_t>(rank), static_cast<std::size_t>(ranks));
     cpu_set_t mine;
     CPU_ZERO(&mine);
     for (std::size_t i = share.begin; i < share.end; ++i)
@@ -140,7 +139,7 @@ int pin(int localRank, int localSize)
 
 } // namespace
 
-int pinToShare(int localRank, int localSize) { return pin(localRank, localSize); }
+int pinToShare(int rank, int ranks) { return pin(rank, ranks); }
 
 int coresHere() { return std::max(countCores(), 1); }
 

@@ -63,8 +63,9 @@ public:
 
     [[nodiscard]] int rank() const override { return m_inner.rank(); }
     [[nodiscard]] int size() const override { return m_inner.size(); }
-    [[nodiscard]] int localRank() const override { return m_inner.localRank(); }
     [[nodiscard]] int localSize() const override { return m_inner.localSize(); }
+    [[nodiscard]] int processorRank() const override { return m_inner.processorRank(); }
+    [[nodiscard]] int processorSize() const override { return m_inner.processorSize(); }
     [[nodiscard]] int maxTag() const override { return m_inner.maxTag() - kOwnTags; }
 
     Result<comm::Request> isend(const void *data, std::int64_t bytes, int peer, int tag) override;

@@ -2,7 +2,6 @@
 #include "executor/runtime/role_link.h"
 
 #include "executor/runtime/clock.h"
-#include "executor/runtime/rest.h"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -19,14 +18,15 @@ constexpr int kLeaving = 64;
 } // namespace
 
 RoleLink::RoleLink(const program::Program &program, comm::Communicator &comm, std::int64_t chunkBytes,
-                   trace::Sink &sink)
+                   trace::Sink &sink, std::int64_t spins)
     : m_program(program),
       m_comm(comm),
       m_sink(sink),
       m_rows(program),
       m_network(gnn::networkOf(program.sampled->job)),
       m_chunkBytes(chunkBytes),
-      m_moved(monotonicNanoseconds())
+      m_moved(monotonicNanoseconds()),
+      m_rest(comm, spins)
 {
     const program::SampledRoles &roles = *program.sampled;
     if (roles.transfers == gnn::TransferPolicy::Static)
@@ -258,7 +258,7 @@ Status RoleLink::giveChunks()
         Transfer &first = m_transfers[static_cast<std::size_t>(queue.waiting.front())];
         if (const Status given = give(first, std::min(m_chunkBytes, first.bytes - first.given)); !given)
             return given;
-        m_moved = monotonicNanoseconds();
+        moved();
         if (first.given < first.bytes)
             continue;
         queue.since = shareCarries(queue, first.bytes);
@@ -278,7 +278,7 @@ Status RoleLink::poll(Transfer &transfer)
             return {};
         ++transfer.chunksDone;
         m_leaving -= transfer.in == nullptr ? 1 : 0;
-        m_moved = monotonicNanoseconds();
+        moved();
     }
     if (transfer.given == transfer.bytes)
         finish(transfer);
@@ -343,14 +343,20 @@ Status RoleLink::wait(Ticket &ticket, std::chrono::nanoseconds deadline, std::st
     }
 }
 
+void RoleLink::moved()
+{
+    m_moved = monotonicNanoseconds();
+    m_rest.moved();
+}
+
 void RoleLink::rest()
 {
-    // Answers come within some hundred microseconds, unless cards are paced or the other process computes for longer.
-    // Nine processes on two cores, a step of 0.65 ms: 0.77 ms if they sleep from 20 us on; one of 67 ms: no difference.
-    constexpr std::int64_t kSpin = 1'000'000; // nanoseconds
-    constexpr std::int64_t kSpinPaced = 20'000;
+    constexpr std::int64_t kSpinTimed = 20'000; // nanoseconds
     const std::int64_t idle = monotonicNanoseconds() - m_moved;
-    if (idle < (m_paced ? kSpinPaced : kSpin))
+    const bool timed = m_paced || !m_shares.empty(); // nothing rings when the next chunk may leave
+    if (!timed)
+        m_rest.idle(idle);
+    else if (idle < kSpinTimed)
         sched_yield();
     else
         restWhileIdle(idle);

@@ -5,6 +5,7 @@
 #include "engine/program/program.h"
 #include "engine/trace/trace.h"
 #include "executor/runtime/paced_network.h"
+#include "executor/runtime/rest.h"
 
 #include <chrono>
 #include <cstddef>
@@ -29,8 +30,10 @@ struct Ticket {
 /// messages leave in order. Thread contract: one thread.
 class RoleLink {
 public:
-    /// @p program must have roles; it, the communicator and @p sink are borrowed and outlive the link.
-    RoleLink(const program::Program &program, comm::Communicator &comm, std::int64_t chunkBytes, trace::Sink &sink);
+    /// @p program must have roles; it, the communicator and @p sink are borrowed and outlive the link. @p spins: as of
+    /// Rest, while nothing comes.
+    RoleLink(const program::Program &program, comm::Communicator &comm, std::int64_t chunkBytes, trace::Sink &sink,
+             std::int64_t spins);
     /// Collective over all processes of the job: from here on messages between machines are paced. Errors: those of
     /// PacedNetwork::open.
     Status pace(std::chrono::nanoseconds deadline);
@@ -100,6 +103,7 @@ private:
     Status give(Transfer &transfer, std::int64_t bytes);
     Status poll(Transfer &transfer);
     void finish(Transfer &transfer);
+    void moved();
 
     const program::Program &m_program;
     comm::Communicator &m_comm;
@@ -117,6 +121,7 @@ private:
     std::size_t m_turn = 0;   ///< the queue whose chunk left last
     int m_leaving = 0;        ///< chunks under way
     std::int64_t m_moved = 0; ///< when something did
+    Rest m_rest;
 };
 
 } // namespace planloom::runtime

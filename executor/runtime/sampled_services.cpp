@@ -36,29 +36,38 @@ void AskedRows::ask(const SampledSource &source, const SampledDraw &draw)
         m_parts[static_cast<std::size_t>(source.partOf(node))].nodes.push_back(node);
 }
 
-/// The row of @p node, which its store has sent: its number, then its features.
-const std::byte *AskedRows::rowOf(const SampledSource &source, std::int64_t node) const
+/// Stores answer in the order of the numbers that they got.
+AskedRows::Answered AskedRows::answered(const SampledSource &source, const SampledDraw &draw) const
 {
-    const Part &part = m_parts[static_cast<std::size_t>(source.partOf(node))];
-    const auto at = std::lower_bound(part.nodes.begin(), part.nodes.end(), node) - part.nodes.begin();
-    return part.rows.data() + rowBytes(at, source.graph().width);
+    const std::int64_t bytes = rowBytes(1, source.graph().width);
+    Answered next, rows;
+    next.reserve(m_parts.size());
+    for (const Part &part : m_parts)
+        next.push_back(part.rows.data());
+    rows.reserve(draw.rows.size());
+    for (const std::int64_t node : draw.rows) {
+        const std::byte *&at = next[static_cast<std::size_t>(source.partOf(node))];
+        rows.push_back(at);
+        at += bytes;
+    }
+    return rows;
 }
 
-void AskedRows::putTrees(const SampledSource &source, const SampledDraw &draw, std::byte *to) const
+void AskedRows::putTrees(const SampledSource &source, const SampledDraw &draw, const Answered &rows, std::byte *to)
 {
-    const std::int64_t bytes = 4 * source.graph().width;
-    for (const std::int64_t node : draw.places) {
-        std::memcpy(to, rowOf(source, node) + sizeof node, static_cast<std::size_t>(bytes));
+    const auto bytes = static_cast<std::size_t>(4 * source.graph().width);
+    for (const std::int32_t row : draw.rowOfPlace) {
+        std::memcpy(to, rows[static_cast<std::size_t>(row)] + sizeof(std::int64_t), bytes);
         to += bytes;
     }
 }
 
-void AskedRows::putBlock(const SampledSource &source, const SampledDraw &draw, plan::BatchForm form,
-                         std::byte *to) const
+void AskedRows::putBlock(const SampledSource &source, const SampledDraw &draw, const Answered &rows,
+                         plan::BatchForm form, std::byte *to)
 {
-    const std::int64_t bytes = rowBytes(1, source.graph().width);
-    for (const std::int64_t node : draw.rows) {
-        std::memcpy(to, rowOf(source, node), static_cast<std::size_t>(bytes));
+    const auto bytes = static_cast<std::size_t>(rowBytes(1, source.graph().width));
+    for (const std::byte *row : rows) {
+        std::memcpy(to, row, bytes);
         to += bytes;
     }
     for (std::size_t i = 0; form == plan::BatchForm::WholeBlocks && i < draw.rows.size(); ++i) {
@@ -66,11 +75,7 @@ void AskedRows::putBlock(const SampledSource &source, const SampledDraw &draw, p
         std::memcpy(to, &degree, sizeof degree);
         to += sizeof degree;
     }
-    for (const std::int64_t node : draw.places) {
-        const auto row = static_cast<std::int32_t>(std::ranges::lower_bound(draw.rows, node) - draw.rows.begin());
-        std::memcpy(to, &row, sizeof row);
-        to += sizeof row;
-    }
+    std::memcpy(to, draw.rowOfPlace.data(), draw.rowOfPlace.size() * sizeof(std::int32_t));
 }
 
 void AskedRows::putTogether(const SampledSource &source, const SampledDraw &draw, const SampledRange &range,
@@ -87,9 +92,9 @@ void AskedRows::putTogether(const SampledSource &source, const SampledDraw &draw
         to += sizeof label;
     }
     if (trees)
-        putTrees(source, draw, to);
+        putTrees(source, draw, answered(source, draw), to);
     else
-        putBlock(source, draw, form, to);
+        putBlock(source, draw, answered(source, draw), form, to);
 }
 
 namespace {

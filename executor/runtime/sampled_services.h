@@ -34,9 +34,11 @@ private:
         std::vector<std::int64_t> nodes;
         std::vector<std::byte> rows;
     };
-    [[nodiscard]] const std::byte *rowOf(const SampledSource &source, std::int64_t node) const;
-    void putTrees(const SampledSource &source, const SampledDraw &draw, std::byte *to) const;
-    void putBlock(const SampledSource &source, const SampledDraw &draw, plan::BatchForm form, std::byte *to) const;
+    using Answered = std::vector<const std::byte *>; ///< per row of a draw: its number, then its features
+    [[nodiscard]] Answered answered(const SampledSource &source, const SampledDraw &draw) const;
+    static void putTrees(const SampledSource &source, const SampledDraw &draw, const Answered &rows, std::byte *to);
+    static void putBlock(const SampledSource &source, const SampledDraw &draw, const Answered &rows,
+                         plan::BatchForm form, std::byte *to);
     std::vector<Part> m_parts;
 };
 

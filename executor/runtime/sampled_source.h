@@ -34,12 +34,17 @@ struct SampledDraw {
     /// Nodes. Of trees: the seeds, then all first hops, then all second ones; of blocks one tree behind the other, each
     /// as gnn::appendTree has it.
     std::vector<std::int64_t> places;
-    std::vector<std::int64_t> rows; ///< each node of `places` once, ascending
+    std::vector<std::int64_t> rows;       ///< each node of `places` once, ascending
+    std::vector<std::int32_t> rowOfPlace; ///< per place: index in `rows`
     [[nodiscard]] BlockCounts counts() const
     {
         return {static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(places.size())};
     }
 };
+
+/// Fills rows and rowOfPlace from places, which are below @p nodes. Cost: O(places + nodes / 64), or, of few places in
+/// a large graph, O(places log places).
+void findRows(SampledDraw &draw, std::int64_t nodes);
 
 /// The structure of a job's graph and the order of its seed nodes. A pure function of plan, settings and folder, so
 /// that every process, and a prediction, draws the same trees. Immutable.

@@ -17,8 +17,9 @@ public:
 
     [[nodiscard]] int rank() const override { return m_inner.rank(); }
     [[nodiscard]] int size() const override { return m_trainers; }
-    [[nodiscard]] int localRank() const override { return m_inner.localRank(); }
     [[nodiscard]] int localSize() const override { return std::min(m_inner.localSize(), m_trainers); }
+    [[nodiscard]] int processorRank() const override { return m_inner.processorRank(); }
+    [[nodiscard]] int processorSize() const override { return std::min(m_inner.processorSize(), m_trainers); }
     [[nodiscard]] int maxTag() const override { return m_inner.maxTag(); }
 
     Result<comm::Request> isend(const void *data, std::int64_t bytes, int peer, int tag) override
@@ -60,6 +61,9 @@ public:
     Result<comm::Group> makeGroup(std::span<const int> ranks) override { return m_inner.makeGroup(ranks); }
     using Communicator::bytesSent;
     [[nodiscard]] std::int64_t bytesSent(comm::Collective kind) const override { return m_inner.bytesSent(kind); }
+    [[nodiscard]] bool wakes() const override { return m_inner.wakes(); }
+    void listen(bool on) override { m_inner.listen(on); }
+    void sleep(std::chrono::nanoseconds blind) override { m_inner.sleep(blind); }
     void abort(std::string_view reason) override { m_inner.abort(reason); }
     Status barrier(std::chrono::nanoseconds deadline) override;
 

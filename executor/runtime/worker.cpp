@@ -197,8 +197,8 @@ private:
                 .in(m_request.settings.data);
         if (m_request.from.sample >= 0)
             feed.order.goOn(m_request.from.step, m_document.plan.globalBatch, m_request.from.sample);
-        m_sharesCores = m_all.localSize() > coresHere();
-        const int threads = pinToShare(m_all.localRank(), m_all.localSize());
+        m_sharesCores = m_all.processorSize() > coresHere();
+        const int threads = pinToShare(m_all.processorRank(), m_all.processorSize());
         omp_set_num_threads(m_request.settings.threads > 0 ? static_cast<int>(m_request.settings.threads) : threads);
         m_recording.traceEvery(m_request.settings.traceEvery, program.periodSteps);
         if (const auto later = plan::continuationOf(m_document.plan))
@@ -215,7 +215,10 @@ private:
         Result<program::Program> program = compile::compilePlan(m_document.plan, m_document.subject);
         if (!program)
             return program.error();
-        RoleLink link(*program, m_all, m_document.plan.job->chunkBytes, m_recording);
+        // Answers come within some hundred microseconds. Where processes outnumber cores, others need them meanwhile.
+        constexpr std::int64_t kSpins = 1'000'000; // nanoseconds
+        RoleLink link(*program, m_all, m_document.plan.job->chunkBytes, m_recording,
+                      m_all.processorSize() > coresHere() ? 0 : kSpins);
         SentBytes sent;
         const SampledContext context{m_document.plan, m_request, link, sent,
                                      plan::batchFormOf(*m_document.subject.graph)};

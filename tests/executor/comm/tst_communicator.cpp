@@ -390,9 +390,16 @@ std::string asleep(Communicator &end)
     return {};
 }
 
+/// All ranks of these tests may use the same cores.
+std::string shared(Communicator &end)
+{
+    const bool right = end.processorRank() == end.rank() && end.processorSize() == end.size();
+    return right ? std::string() : "the ranks that share this one's cores are not all of them";
+}
+
 std::string everything(Communicator &end)
 {
-    for (const auto part : {exercise, collectives, severalAtOnce, asleep}) {
+    for (const auto part : {shared, exercise, collectives, severalAtOnce, asleep}) {
         if (const std::string problem = part(end); !problem.empty())
             return problem;
     }

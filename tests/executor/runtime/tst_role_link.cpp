@@ -60,7 +60,7 @@ std::string onRanks(const program::Program &program, bool paced, const std::func
         std::vector<std::jthread> threads;
         for (int rank = 0; rank < kRanks; ++rank) {
             threads.emplace_back([&, rank, end = std::shared_ptr(group.end(rank))] {
-                RoleLink link(program, *end, kChunk, kept[static_cast<std::size_t>(rank)]);
+                RoleLink link(program, *end, kChunk, kept[static_cast<std::size_t>(rank)], 0);
                 Status status = paced ? link.pace(kDeadline) : Status();
                 status = status ? work(link, rank) : status;
                 status = status ? end->barrier(kDeadline) : status;
