@@ -3,6 +3,7 @@
 
 #include "engine/cluster/cores.h"
 #include "engine/cost/host_operators.h"
+#include "engine/plan/role_cores.h"
 #include "engine/plan/validate.h"
 
 #include <fmt/format.h>
@@ -122,7 +123,8 @@ void printRoles(const plan::Plan &plan, const plan::Subject &subject, Output &ou
     if (machines > 1)
         output.line(
             "network       times are of messages at the rates of the machines' cards; where all processes run on "
-            "one machine, a run has these rates with train --paced only, and reports say so");
+            "one machine, a run has these rates with train --paced only, and reports say so; they share its cores "
+            "then, which these times do not count");
 }
 
 void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &output)
@@ -144,6 +146,8 @@ void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &out
             output.line(
                 fmt::format("memory        {}: {}", plan::stageLabel(plan, s), plan::textOf(plan.stages[s].memory)));
     for (const std::string &note : cluster::sharedCoreNotes(*subject.cluster, plan::devicesOf(plan)))
+        output.line("cores         " + note);
+    for (const std::string &note : plan::roleCoreNotes(plan, *subject.cluster))
         output.line("cores         " + note);
     const auto isGpu = [&subject](DeviceId id) { return !subject.cluster->typeOf(id).isProcessor(); };
     const std::string onHost = cost::hostOperators(*subject.graph);

@@ -16,7 +16,8 @@ struct Bounds {
     bool portOut = false; ///< the direction: out of the machine, or into it
     /// Δ: most connections with bytes to carry that share one direction of one card, at least 1. Static, Degree and
     /// MaxMin take at most Δ times the critical path: no rate falls below min(out, in) / Δ, and going back from the
-    /// last event through what it waited for gives a chain of tasks and messages without a gap.
+    /// last event through what it waited for gives a chain of tasks and messages without a gap. Not where tasks share
+    /// cores.
     std::int32_t sharing = 1;
 
     [[nodiscard]] double lower() const { return criticalPath > port ? criticalPath : port; }

@@ -210,7 +210,7 @@ private:
             label(sampler(s), "s{}g{}.n{}", s, g, n);
         }
         if (m_job.featureSeconds > 0) {
-            behind(m_builder.task(m_job.featureSeconds * m_job.volumes.feature(n, g, s), n));
+            behind(m_builder.task(m_job.featureSeconds * m_job.volumes.feature(n, g, s), n, g));
             label(g, "g{}.SN.s{}.n{}", g, s, n);
         }
         return drawn;
@@ -220,7 +220,7 @@ private:
     {
         if (m_job.drawSeconds <= 0)
             return std::nullopt;
-        const std::int32_t task = m_builder.task(m_job.drawSeconds, n);
+        const std::int32_t task = m_builder.task(m_job.drawSeconds, n, sampler(s));
         label(sampler(s), "s{}.NS.n{}", s, n);
         waitForCredit(task, s, n);
         follow(task, m_lastDraw[index(s)]);
@@ -243,7 +243,7 @@ private:
                 waitForCredit(message, s, n);
             features.push_back(message);
         }
-        const std::int32_t task = m_builder.task(m_job.sampleSeconds, n);
+        const std::int32_t task = m_builder.task(m_job.sampleSeconds, n, sampler(s));
         label(sampler(s), "s{}.LD.n{}", s, n);
         for (const std::int32_t message : features)
             m_builder.after(task, message);
@@ -257,7 +257,7 @@ private:
     void train(std::int32_t w, std::int32_t n, const std::vector<std::int32_t> &batches)
     {
         const std::int32_t role = m_job.first(RoleKind::Trainer) + w;
-        const std::int32_t task = m_builder.task(m_job.trainSeconds, n, role);
+        const std::int32_t task = m_builder.task(m_job.trainSeconds, n, role, true);
         label(role, "w{}.F.n{}", w, n);
         for (std::int32_t s = 0; s < m_samplers; ++s) {
             if (trainerOf(s) == w)
@@ -285,7 +285,7 @@ private:
                 label(m_job.first(RoleKind::Trainer) + w, "w{}p{}.n{}", w, p, n);
                 m_builder.after(pushes.back(), m_trained[index(w)].back());
             }
-            const std::int32_t task = m_builder.task(m_job.serveSeconds, n);
+            const std::int32_t task = m_builder.task(m_job.serveSeconds, n, firstServer + p);
             label(firstServer + p, "p{}.U.n{}", p, n);
             for (const std::int32_t push : pushes)
                 m_builder.after(task, push);

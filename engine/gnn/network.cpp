@@ -20,14 +20,16 @@ std::int32_t NetworkBuilder::add(double amount, std::int32_t connection, std::in
     m_network.amount.push_back(amount);
     m_network.connection.push_back(connection);
     m_network.iteration.push_back(iteration);
-    m_network.trainer.push_back(-1);
+    m_network.role.push_back(-1);
+    m_network.trains.push_back(false);
     return static_cast<std::int32_t>(m_network.steps()) - 1;
 }
 
-std::int32_t NetworkBuilder::task(double seconds, std::int32_t iteration, std::int32_t trainer)
+std::int32_t NetworkBuilder::task(double seconds, std::int32_t iteration, std::int32_t role, bool trains)
 {
     const std::int32_t step = add(seconds, Network::kTask, iteration);
-    m_network.trainer.back() = trainer;
+    m_network.role.back() = role;
+    m_network.trains.back() = trains;
     return step;
 }
 

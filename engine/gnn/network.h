@@ -7,12 +7,16 @@
 
 namespace planloom::gnn {
 
-/// A machine's network card, full duplex, and its memory. Bytes/s.
+/// A machine's network card, full duplex, and its memory, bytes/s, and the processor that its roles compute on.
 struct Port {
     double out = 0;
     double in = 0;
-    double within = 0; ///< of a message that stays on the machine, which is alone there; 0: it takes no time
+    double within = 0;         ///< of a message that stays on the machine, which is alone there; 0: it takes no time
     double trainingFactor = 1; ///< a trainer's task takes so many times its seconds on this machine
+    std::int32_t processor =
+        -1;                    ///< whose cores its roles share, those of other machines, too; -1: a core for each task
+    double cores = 0;          ///< of that processor
+    double trainerThreads = 1; ///< of a trainer's task; others have one
 };
 
 /// Carries messages from one role to another, in order: each waits for the end of the one before it.
@@ -33,7 +37,8 @@ struct Network {
     std::vector<std::int32_t> connection; ///< per step: of a message; kTask for a task
     std::vector<std::int32_t> iteration;  ///< per step: of the job; smaller is more urgent
     std::vector<std::int32_t> waits;      ///< per step: dependencies of either kind
-    std::vector<std::int32_t> trainer;    ///< per step: whose task it is, if Port::trainingFactor counts; else -1
+    std::vector<std::int32_t> role;       ///< per step: whose task it is; -1: of a message, or of no role's cores
+    std::vector<bool> trains;             ///< per step: a trainer's task
 
     /// Steps that wait for the end of step i: later[laterBegin[i]] .. later[laterBegin[i + 1] - 1].
     std::vector<std::int32_t> laterBegin;
@@ -45,13 +50,13 @@ struct Network {
     std::vector<std::int32_t> order; ///< steps, each behind all that it waits for
 
     [[nodiscard]] std::size_t steps() const { return amount.size(); }
-    /// Of a task, on the machines where roles are.
+    /// Of a task that has its cores to itself, on the machines where roles are.
     [[nodiscard]] double secondsOf(std::size_t step, std::span<const Port> ports,
                                    std::span<const std::int32_t> machineOf) const
     {
-        if (trainer[step] < 0)
+        if (!trains[step])
             return amount[step];
-        const auto machine = static_cast<std::size_t>(machineOf[static_cast<std::size_t>(trainer[step])]);
+        const auto machine = static_cast<std::size_t>(machineOf[static_cast<std::size_t>(role[step])]);
         return amount[step] * ports[machine].trainingFactor;
     }
     [[nodiscard]] std::span<const std::int32_t> laterOf(std::size_t step) const { return cut(laterBegin, later, step); }
@@ -73,8 +78,8 @@ private:
 class NetworkBuilder {
 public:
     std::int32_t connection(std::int32_t fromRole, std::int32_t toRole);
-    /// @p trainer: the role on whose machine Port::trainingFactor counts; -1: none.
-    std::int32_t task(double seconds, std::int32_t iteration = 0, std::int32_t trainer = -1);
+    /// @p role: whose it is; @p trains: Port::trainingFactor and trainerThreads of its machine count.
+    std::int32_t task(double seconds, std::int32_t iteration = 0, std::int32_t role = -1, bool trains = false);
     /// Waits for the message that was added to the same connection before it.
     std::int32_t message(std::int32_t connection, double bytes, std::int32_t iteration = 0);
     /// @p later starts when @p earlier has ended.

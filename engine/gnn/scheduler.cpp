@@ -17,6 +17,7 @@ Scheduler::Scheduler(const Network &network, std::span<const Port> ports)
     : m_network(network),
       m_ports(ports),
       m_rates(ports, network.connections.size()),
+      m_processors(ports),
       m_flows(network.connections.size()),
       m_finish(network.connections.size(), kNever),
       m_blockFinish((network.connections.size() + kFinishBlock - 1) / kFinishBlock, kNever),
@@ -33,6 +34,7 @@ void Scheduler::reset(std::span<const std::int32_t> machineOf, TransferPolicy po
     m_waits = m_network.waits;
     m_ready.clear();
     m_tasks.clear();
+    m_processors.reset();
     std::fill(m_flows.begin(), m_flows.end(), Flow{});
     m_rates.reset(m_network.connections, machineOf, policy);
     if (policy == TransferPolicy::Static)
@@ -55,20 +57,24 @@ void Scheduler::start(std::int32_t step)
     const std::int32_t connection = m_network.connection[at(step)];
     const double amount = m_network.amount[at(step)];
     if (connection == Network::kTask)
-        return endIn(step, m_network.secondsOf(at(step), m_ports, m_machineOf));
+        return compute(step, m_network.role[at(step)], m_network.secondsOf(at(step), m_ports, m_machineOf));
     if (amount <= 0)
         return end(step);
     if (!m_rates.isLocal(connection))
         return activate(step, connection);
     const double within = m_ports[at(m_rates.source(connection))].within;
     if (within > 0)
-        endIn(step, amount / within);
+        compute(step, m_network.connections[at(connection)].from, amount / within);
     else
         end(step);
 }
 
-void Scheduler::endIn(std::int32_t step, double seconds)
+void Scheduler::compute(std::int32_t step, std::int32_t role, double seconds)
 {
+    const Port *port = role < 0 ? nullptr : &m_ports[at(m_machineOf[at(role)])];
+    if (port != nullptr && port->processor >= 0)
+        return m_processors.start(step, port->processor, seconds, m_network.trains[at(step)] ? port->trainerThreads : 1,
+                                  m_now);
     m_tasks.push_back({m_now + seconds, step});
     std::push_heap(m_tasks.begin(), m_tasks.end());
 }
@@ -178,6 +184,8 @@ void Scheduler::endTasks(double time)
         m_tasks.pop_back();
         end(step);
     }
+    for (std::int32_t step = m_processors.takeEnded(time); step >= 0; step = m_processors.takeEnded(time))
+        end(step);
 }
 
 double Scheduler::run(std::span<const std::int32_t> machineOf, TransferPolicy policy, StepTimes *times,
@@ -201,7 +209,7 @@ double Scheduler::run(std::span<const std::int32_t> machineOf, TransferPolicy po
         setRates();
         // A message ends by its event, never by what is left of it: a rest can be shorter than the clock's last bit.
         const double flows = nextFinish();
-        const double tasks = m_tasks.empty() ? kNever : m_tasks.front().time;
+        const double tasks = std::min(m_tasks.empty() ? kNever : m_tasks.front().time, m_processors.next());
         const double next = std::min(flows, tasks);
         if (next == kNever)
             return m_now;

@@ -3,6 +3,7 @@
 
 #include "engine/base/progress.h"
 #include "engine/gnn/network.h"
+#include "engine/gnn/processors.h"
 #include "engine/gnn/transfer_rates.h"
 
 #include <cstdint>
@@ -20,8 +21,9 @@ struct StepTimes {
 
 /// Online execution scheduling (Luo, Bao, Wu: INFOCOM 2022) on a fluid network: a step starts when all that it waits
 /// for has ended, a message's rate follows from the messages that are active now, and is set anew at each event.
-/// Messages within a machine take bytes / Port::within, or no time where that is 0. Tasks do not share resources: the
-/// placement has reserved theirs.
+/// Messages within a machine take bytes / Port::within, or no time where that is 0. Where a machine has a
+/// Port::processor, tasks and such messages, which are copies, share its cores (Processors); else the placement has
+/// reserved a core for each.
 ///
 /// Keeps its memory between calls, so that a search of placements allocates nothing. Not thread-safe. The network must
 /// outlive it. Cost of a call: per event O(connections) and, with Degree, the active messages of the cards that it
@@ -54,7 +56,7 @@ private:
 
     void reset(std::span<const std::int32_t> machineOf, TransferPolicy policy);
     void start(std::int32_t step);
-    void endIn(std::int32_t step, double seconds);
+    void compute(std::int32_t step, std::int32_t role, double seconds);
     void end(std::int32_t step);
     void release(std::span<const std::int32_t> steps);
     void drain();
@@ -70,12 +72,13 @@ private:
     const Network &m_network;
     std::span<const Port> m_ports;
     TransferRates m_rates;
+    Processors m_processors;
     std::span<const std::int32_t> m_machineOf; ///< of the call
     double m_now = 0;
     StepTimes *m_times = nullptr;
     std::vector<std::int32_t> m_waits;
     std::vector<std::int32_t> m_ready;
-    std::vector<TaskEnd> m_tasks; ///< heap
+    std::vector<TaskEnd> m_tasks; ///< heap, of those that share no cores
     std::vector<Flow> m_flows;    ///< per connection
     /// Per connection: when its message ends at the present rate; infinite: none. Of each block of kFinishBlock of them
     /// the first to end is kept: as long as that one does not end later, other changes cost no look at the block.

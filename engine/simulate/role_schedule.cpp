@@ -54,10 +54,18 @@ void RoleSchedule::repeatRanks(trace::Trace &trace) const
         if (!trains)
             continue;
         const std::int32_t rank = program::rankOfRole(m_job, role);
+        // Where others share its cores, a trainer takes longer than alone, by the same factor in all that it does.
+        const double alone = m_job.trainSeconds;
+        const double slower = alone > 0 ? (m_times.end[step] - m_times.start[step]) / alone : 1;
+        const auto later = [&](std::int64_t time) {
+            return toNanoseconds(m_times.start[step] + static_cast<double>(time) * 1e-9 * slower);
+        };
         for (trace::Record record : once) {
             if (record.rank != rank)
                 continue;
-            record.start += toNanoseconds(m_times.start[step]);
+            const std::int64_t end = later(record.start + record.duration);
+            record.start = later(record.start);
+            record.duration = end - record.start;
             record.step = m_network.iteration[step];
             trace.records.push_back(record);
         }

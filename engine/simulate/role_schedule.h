@@ -8,7 +8,7 @@
 namespace planloom::simulate {
 
 /// The roles of a Program beside its ranks, on the network of their machines. Ranks compute for as long as they would
-/// alone, and wait for the rest. The Program must have roles and outlive it. Cost: one schedule of the job's
+/// alone, or the longer, the more share their cores, and wait for the rest. The Program must have roles and outlive it. Cost: one schedule of the job's
 /// iterations.
 class RoleSchedule {
 public:

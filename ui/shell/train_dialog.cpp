@@ -3,6 +3,7 @@
 
 #include "engine/cluster/cluster.h"
 #include "engine/cluster/cores.h"
+#include "engine/plan/role_cores.h"
 #include "ui/state/sampled_graph.h"
 #include "ui/widgets/text.h"
 
@@ -61,6 +62,8 @@ QStringList sharedCores(const plan::Document &document)
 {
     QStringList notes;
     for (const std::string &note : cluster::sharedCoreNotes(*document.subject.cluster, plan::devicesOf(document.plan)))
+        notes << qt(note);
+    for (const std::string &note : plan::roleCoreNotes(document.plan, *document.subject.cluster))
         notes << qt(note);
     return notes;
 }
