@@ -171,7 +171,8 @@ Result<cost::Profile> measure(const Task &task, Progress &progress)
             profile->extra[key] = value;
         if (!task.sampled.empty()) {
             const plan::BatchForm form = plan::batchFormOf(*task.plan->subject.graph);
-            if (const Status sampled = profiler::measureSampling(task.plan->plan, form, task.sampled, *profile);
+            if (const Status sampled =
+                    profiler::measureSampling(task.plan->plan, form, task.sampled, task.how.ranks, *profile);
                 !sampled)
                 return sampled.error();
         }
