@@ -71,6 +71,9 @@ Result<AdmmOptions> readAdmmOptions(const Options &options, const std::vector<Op
         return reader.status().error();
     if (settings.subproblems != method::Subproblems::Exact && parallel == "auto")
         read.modes = {method::Parallel::Synchronous}; // it has no other
+    if (parallel == "synchronous" && (read.barrier > 0 || read.delay > 0))
+        return badInput("options barrier and delay are for workers that do not wait for each other; set "
+                        "parallel=asynchronous, or leave them out");
     if (const Status good = settings.check(); !good)
         return good.error();
     return read;
@@ -112,13 +115,13 @@ Result<std::vector<std::int64_t>> workersToTry(const Problem &problem, const Adm
     const std::int64_t fitting = devices / ranges;
     const std::string &cluster = problem.subject.cluster->name();
     if (fitting < 1)
-        return infeasible(fmt::format("{} ranges of steps do not fit the {} devices of cluster {}; use fewer", ranges,
-                                      devices, cluster));
+        return infeasible(fmt::format("{} ranges of steps do not fit the {} devices of cluster {}; use at most {}",
+                                      ranges, devices, cluster, devices));
     if (how.workers > fitting)
         return infeasible(
             ranges == 1
-                ? fmt::format("{} workers do not fit the {} devices of cluster {}; use fewer", how.workers, devices,
-                              cluster)
+                ? fmt::format("{} workers do not fit the {} devices of cluster {}; use at most {}", how.workers,
+                              devices, cluster, fitting)
                 : fmt::format("{} workers with {} ranges of steps do not fit the {} devices of cluster {}; use at most "
                               "{}, or fewer ranges",
                               how.workers, ranges, devices, cluster, fitting));

@@ -302,7 +302,10 @@ private slots:
                                        << QByteArray("takes all samples at once");
         QTest::newRow("too many workers")
             << zoo + QStringList{"--model", "zoo:rnn", "--batch", "8", "--set", "workers=3"}
-            << QByteArray("3 workers do not fit the 1 devices");
+            << QByteArray("3 workers do not fit the 1 devices of cluster local; use at most 1");
+        QTest::newRow("a barrier of synchronous workers")
+            << zoo + QStringList{"--model", "zoo:rnn", "--batch", "8", "--set", "barrier=1"}
+            << QByteArray("set parallel=asynchronous, or leave them out");
         const QStringList rnn = zoo + QStringList{"--model", "zoo:rnn", "--batch", "64"};
         for (const QStringList &setting : {QStringList{"--optimizer", "adamw"}, QStringList{"--learning-rate", "0.1"},
                                            QStringList{"--weight-decay", "0", "--set", "switch_after=0"}})
