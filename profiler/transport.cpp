@@ -349,7 +349,7 @@ Status measureTransportAsRank(const std::string &file)
         return communicator.error();
     TransportOptions options;
     options.cores = runtime::coresHere(); // before this rank has a part of them alone
-    runtime::pinToShare((*communicator)->processorRank(), (*communicator)->processorSize());
+    runtime::pinToShare((*communicator)->rank(), (*communicator)->sharers());
     Status status;
     const auto figures = measureTransport(**communicator, options);
     if (!figures)

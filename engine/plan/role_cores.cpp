@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/plan/role_cores.h"
 
+#include "engine/cluster/cores.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 namespace planloom::plan {
 namespace {
-
-bool hasCores(const cluster::Cluster &cluster, const cluster::Node &node)
-{
-    return node.cores > 0 && cluster.typeOf(node.devices.front()).isProcessor();
-}
 
 std::int64_t trainersOn(const Plan &plan, const cluster::Cluster &cluster, const cluster::Node &node)
 {
@@ -21,21 +17,23 @@ std::int64_t trainersOn(const Plan &plan, const cluster::Cluster &cluster, const
                                  [&](DeviceId device) { return cluster.device(device).node == node.id; });
 }
 
+/// A device's share of its node's cores; a GPU's trainer has one that feeds it.
+double threadsOf(const cluster::Cluster &cluster, const cluster::Node &node)
+{
+    const auto processors =
+        std::ranges::count_if(node.devices, [&](DeviceId device) { return cluster.typeOf(device).isProcessor(); });
+    return processors == 0 ? 1.0 : std::max<double>(1.0, static_cast<double>(node.cores / processors));
+}
+
 } // namespace
 
-void shareCores(const Plan &plan, const cluster::Cluster &cluster, const cluster::Node &node, gnn::Port &port)
+void shareCores(const cluster::Cluster &cluster, const cluster::Node &node, gnn::Port &port)
 {
-    if (!hasCores(cluster, node))
+    if (node.cores == 0)
         return;
-    const std::int64_t trainers = trainersOn(plan, cluster, node);
-    // Trainers that share cores take the longer for it as ranks, so that each has a part of a core.
-    const double cores = node.cores;
-    const double ofDevice = cores / static_cast<double>(node.devices.size());
     port.processor = node.id.value;
-    port.cores = cores;
-    port.trainerThreads = ofDevice >= 1
-        ? std::floor(ofDevice)
-        : std::min(1.0, cores / static_cast<double>(std::max<std::int64_t>(1, trainers)));
+    port.cores = node.cores;
+    port.trainerThreads = threadsOf(cluster, node);
 }
 
 std::vector<std::string> roleCoreNotes(const Plan &plan, const cluster::Cluster &cluster)
@@ -46,13 +44,23 @@ std::vector<std::string> roleCoreNotes(const Plan &plan, const cluster::Cluster 
     for (const cluster::Node &node : cluster.nodes()) {
         const std::int64_t trainers = trainersOn(plan, cluster, node);
         const std::int64_t roles = std::ranges::count(plan.roles, node.name, &PlacedRole::machine);
-        if (!hasCores(cluster, node) || trainers + roles <= node.cores)
+        const double threads = static_cast<double>(trainers) * threadsOf(cluster, node) + static_cast<double>(roles);
+        if (node.cores == 0 || roles == 0 || threads <= node.cores)
             continue;
         notes.push_back(fmt::format("{} trainer{} and {} role{} share {} core{} of {}", trainers,
                                     trainers == 1 ? "" : "s", roles, roles == 1 ? "" : "s", node.cores,
                                     node.cores == 1 ? "" : "s", node.name));
     }
     return notes;
+}
+
+double coreCrowd(const Plan &plan, const cluster::Cluster &cluster)
+{
+    const std::vector<std::int32_t> cores = cluster::coresOf(cluster, plan.stages.front().devices);
+    std::int64_t most = 1;
+    for (const std::int32_t core : cores)
+        most = std::max<std::int64_t>(most, core < 0 ? 1 : std::ranges::count(cores, core));
+    return static_cast<double>(most);
 }
 
 } // namespace planloom::plan

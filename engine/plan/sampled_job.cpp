@@ -186,7 +186,7 @@ double rateWithin(const Subject &subject, const cluster::Node &node)
     return subject.cluster->types()[device.type].memoryBandwidth / (2 * kCopiesWithin); // a copy reads and writes
 }
 
-gnn::Machine machineOfNode(const Plan &plan, const cluster::Cluster &cluster, const cluster::Node &node, double within)
+gnn::Machine machineOfNode(const cluster::Cluster &cluster, const cluster::Node &node, double within)
 {
     double rate = cluster.nodes().size() > 1 ? 0 : 1e15; // a lone machine's roles send nothing over the network
     for (const cluster::Node &other : cluster.nodes()) {
@@ -194,7 +194,7 @@ gnn::Machine machineOfNode(const Plan &plan, const cluster::Cluster &cluster, co
             rate = std::max(rate, rateBetween(cluster, node, other));
     }
     gnn::Machine machine{node.name, {rate, rate, within}, {static_cast<double>(node.devices.size())}};
-    shareCores(plan, cluster, node, machine.port);
+    shareCores(cluster, node, machine.port);
     return machine;
 }
 
@@ -238,7 +238,7 @@ gnn::Job jobOf(const Plan &plan, const Subject &subject, gnn::Placement &machine
     gnn::Job job;
     job.resources = {"devices"};
     for (const cluster::Node &node : cluster.nodes())
-        job.machines.push_back(machineOfNode(plan, cluster, node, rateWithin(subject, node)));
+        job.machines.push_back(machineOfNode(cluster, node, rateWithin(subject, node)));
     machineOf.clear();
     const auto add = [&](gnn::Role role, std::int32_t machine) {
         role.machine = role.kind == RoleKind::GraphStore ? machine : -1;

@@ -3,7 +3,9 @@
 
 #include "engine/gnn/steady_iteration.h"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -12,10 +14,23 @@ namespace {
 
 std::int64_t toNanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
+/// Ranks on the core with most of them, at least 1.
+double crowdOf(const program::Program &program)
+{
+    std::map<std::int32_t, int> ranks;
+    int most = 1;
+    for (const program::Rank &rank : program.ranks) {
+        if (rank.core >= 0)
+            most = std::max(most, ++ranks[rank.core]);
+    }
+    return most;
+}
+
+/// With the seconds of a trainer that has its core to itself: those that share one are sorted out by the schedule.
 gnn::Job jobOf(const program::Program &program, double iteration)
 {
     gnn::Job job = program.sampled->job;
-    job.trainSeconds = iteration;
+    job.trainSeconds = iteration / crowdOf(program);
     return job;
 }
 
@@ -23,6 +38,7 @@ gnn::Job jobOf(const program::Program &program, double iteration)
 
 RoleSchedule::RoleSchedule(const program::Program &program, double iteration)
     : m_program(program),
+      m_iteration(iteration),
       m_job(jobOf(program, iteration)),
       m_network(gnn::networkOf(m_job, &m_labels))
 {
@@ -55,8 +71,7 @@ void RoleSchedule::repeatRanks(trace::Trace &trace) const
             continue;
         const std::int32_t rank = program::rankOfRole(m_job, role);
         // Where others share its cores, a trainer takes longer than alone, by the same factor in all that it does.
-        const double alone = m_job.trainSeconds;
-        const double slower = alone > 0 ? (m_times.end[step] - m_times.start[step]) / alone : 1;
+        const double slower = m_iteration > 0 ? (m_times.end[step] - m_times.start[step]) / m_iteration : 1;
         const auto later = [&](std::int64_t time) {
             return toNanoseconds(m_times.start[step] + static_cast<double>(time) * 1e-9 * slower);
         };

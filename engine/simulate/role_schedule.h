@@ -8,8 +8,8 @@
 namespace planloom::simulate {
 
 /// The roles of a Program beside its ranks, on the network of their machines. Ranks compute for as long as they would
-/// alone, or the longer, the more share their cores, and wait for the rest. The Program must have roles and outlive it. Cost: one schedule of the job's
-/// iterations.
+/// alone, or the longer, the more share their cores, and wait for the rest. The Program must have roles and outlive it.
+/// Cost: one schedule of the job's iterations.
 class RoleSchedule {
 public:
     /// @p iteration: seconds of the ranks alone.
@@ -26,6 +26,7 @@ private:
     void addRoles(trace::Trace &trace) const;
 
     const program::Program &m_program;
+    double m_iteration; ///< seconds of the ranks alone
     gnn::Job m_job;
     gnn::StepLabels m_labels;
     gnn::Network m_network;

@@ -56,10 +56,9 @@ public:
     [[nodiscard]] virtual int size() const = 0;
     /// Ranks on this machine.
     [[nodiscard]] virtual int localSize() const = 0;
-    /// Position among, and number of, the ranks that may use the same processor cores: those of this machine and,
-    /// where hosts are containers or network namespaces of one computer, of others.
-    [[nodiscard]] virtual int processorRank() const = 0;
-    [[nodiscard]] virtual int processorSize() const = 0;
+    /// Ranks that may use the same processor cores, this one among them, ascending: those of this machine and, where
+    /// hosts are containers or network namespaces of one computer, of others.
+    [[nodiscard]] virtual std::span<const int> sharers() const = 0;
     [[nodiscard]] virtual int maxTag() const = 0;
 
     virtual Result<Request> isend(const void *data, std::int64_t bytes, int peer, int tag) = 0;

@@ -42,7 +42,12 @@ struct LocalGroup::State {
     std::string failure;               ///< why everything stopped; empty: it has not
     std::atomic<bool> isFailed{false}; ///< read without the mutex
 
-    explicit State(int size) : slots(static_cast<std::size_t>(size)) {}
+    std::vector<int> all; ///< ranks
+
+    explicit State(int size) : slots(static_cast<std::size_t>(size)), all(static_cast<std::size_t>(size))
+    {
+        std::iota(all.begin(), all.end(), 0);
+    }
 
     [[nodiscard]] int size() const { return static_cast<int>(slots.size()); }
 
@@ -120,8 +125,7 @@ public:
     [[nodiscard]] int rank() const override { return m_rank; }
     [[nodiscard]] int size() const override { return m_state->size(); }
     [[nodiscard]] int localSize() const override { return m_state->size(); }
-    [[nodiscard]] int processorRank() const override { return m_rank; }
-    [[nodiscard]] int processorSize() const override { return m_state->size(); }
+    [[nodiscard]] std::span<const int> sharers() const override { return m_state->all; }
     [[nodiscard]] int maxTag() const override { return std::numeric_limits<int>::max(); }
 
     Result<Request> isend(const void *data, std::int64_t bytes, int peer, int tag) override

@@ -177,8 +177,7 @@ public:
     [[nodiscard]] int rank() const override { return m_rank; }
     [[nodiscard]] int size() const override { return m_size; }
     [[nodiscard]] int localSize() const override { return m_localSize; }
-    [[nodiscard]] int processorRank() const override { return m_processorRank; }
-    [[nodiscard]] int processorSize() const override { return m_processorSize; }
+    [[nodiscard]] std::span<const int> sharers() const override { return m_sharers; }
     [[nodiscard]] int maxTag() const override { return m_maxTag; }
 
     Result<Request> isend(const void *data, std::int64_t bytes, int peer, int tag) override
@@ -297,8 +296,10 @@ private:
         const std::uint64_t own = processorKey();
         std::vector<std::uint64_t> keys(static_cast<std::size_t>(m_size));
         MPI_Allgather(&own, 1, MPI_UINT64_T, keys.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD);
-        m_processorRank = static_cast<int>(std::count(keys.begin(), keys.begin() + m_rank, own));
-        m_processorSize = static_cast<int>(std::ranges::count(keys, own));
+        for (int rank = 0; rank < m_size; ++rank) {
+            if (keys[static_cast<std::size_t>(rank)] == own)
+                m_sharers.push_back(rank);
+        }
     }
 
     /// The machine's first rank makes a file in memory, the others open it; if one of them cannot, none uses it.
@@ -370,12 +371,11 @@ private:
     int m_size = 1;
     int m_localRank = 0;
     int m_localSize = 1;
-    int m_processorRank = 0;
-    int m_processorSize = 1;
     int m_maxTag = 32767; ///< the least that the standard allows
     bool m_aborted = false;
     MPI_Comm m_context = MPI_COMM_NULL; ///< of collectives
     std::vector<int> m_ranksHere;       ///< of this machine, sorted
+    std::vector<int> m_sharers;
     MemoryFile m_file;
     std::int64_t m_fileUsed = 0;
     std::vector<SharedMemory> m_memory; ///< per group that has some

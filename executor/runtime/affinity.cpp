@@ -141,6 +141,12 @@ int pin(int rank, int ranks)
 
 int pinToShare(int rank, int ranks) { return pin(rank, ranks); }
 
+int pinToShare(int own, std::span<const int> sharers)
+{
+    return pin(static_cast<int>(std::ranges::lower_bound(sharers, own) - sharers.begin()),
+               static_cast<int>(sharers.size()));
+}
+
 int coresHere() { return std::max(countCores(), 1); }
 
 std::string processorsHere()

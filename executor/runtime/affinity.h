@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
 #include <string>
 
 namespace planloom::runtime {
@@ -12,6 +13,9 @@ namespace planloom::runtime {
 /// the share, at least 1. Where the system refuses, nothing is pinned. Built without hwloc, processors stand for cores
 /// and memory is left to the kernel, which does the same by default.
 int pinToShare(int rank, int ranks);
+
+/// The same for rank @p own of the @p sharers, which may use the same cores (comm::Communicator::sharers).
+int pinToShare(int own, std::span<const int> sharers);
 
 /// Physical cores (without hwloc, processors) that the calling thread may use, at least 1: those that pinToShare()
 /// deals out.

@@ -29,8 +29,7 @@ public:
     [[nodiscard]] int rank() const override { return m_inner.rank(); }
     [[nodiscard]] int size() const override { return m_inner.size(); }
     [[nodiscard]] int localSize() const override { return m_inner.localSize(); }
-    [[nodiscard]] int processorRank() const override { return m_inner.processorRank(); }
-    [[nodiscard]] int processorSize() const override { return m_inner.processorSize(); }
+    [[nodiscard]] std::span<const int> sharers() const override { return m_inner.sharers(); }
     [[nodiscard]] int maxTag() const override { return m_inner.maxTag(); }
 
     Result<comm::Request> isend(const void *data, std::int64_t bytes, int peer, int tag) override;

@@ -177,7 +177,9 @@ Status TaskLoop::waitWhileIdle()
     const std::int64_t idle = m_parts.now() - m_lastProgress;
     if (idle > m_options.deadline.count())
         return failed(whatWaits());
-    if (m_options.served != nullptr)
+    if (m_options.served != nullptr && m_parts.own().hostBytes > 0)
+        restWhileIdle(idle); // copies to the host tier end without a sign
+    else if (m_options.served != nullptr)
         m_options.served->rest();
     else if (sleeps()) // others need the core
         m_rest.idle(idle);

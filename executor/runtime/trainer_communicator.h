@@ -18,8 +18,11 @@ public:
     [[nodiscard]] int rank() const override { return m_inner.rank(); }
     [[nodiscard]] int size() const override { return m_trainers; }
     [[nodiscard]] int localSize() const override { return std::min(m_inner.localSize(), m_trainers); }
-    [[nodiscard]] int processorRank() const override { return m_inner.processorRank(); }
-    [[nodiscard]] int processorSize() const override { return std::min(m_inner.processorSize(), m_trainers); }
+    [[nodiscard]] std::span<const int> sharers() const override
+    {
+        const std::span<const int> all = m_inner.sharers();
+        return all.first(static_cast<std::size_t>(std::ranges::lower_bound(all, m_trainers) - all.begin()));
+    }
     [[nodiscard]] int maxTag() const override { return m_inner.maxTag(); }
 
     Result<comm::Request> isend(const void *data, std::int64_t bytes, int peer, int tag) override

@@ -189,6 +189,9 @@ private:
         return {};
     }
 
+    /// More processes than cores. Before this one is pinned.
+    [[nodiscard]] bool isCrowded() const { return static_cast<int>(m_all.sharers().size()) > coresHere(); }
+
     Status trainOn(Feed feed, const program::Program &program, Drain &drain)
     {
         if (m_request.settings.validateEvery > 0 && feed.order.heldOut() == 0)
@@ -197,8 +200,10 @@ private:
                 .in(m_request.settings.data);
         if (m_request.from.sample >= 0)
             feed.order.goOn(m_request.from.step, m_document.plan.globalBatch, m_request.from.sample);
-        m_sharesCores = m_all.processorSize() > coresHere();
-        const int threads = pinToShare(m_all.processorRank(), m_all.processorSize());
+        m_sharesCores = isCrowded();
+        // Roles of a sampled job run where the scheduler puts them, and trainers have all cores among them.
+        const comm::Communicator &pinned = m_document.plan.job ? *m_comm : m_all;
+        const int threads = pinToShare(pinned.rank(), pinned.sharers());
         omp_set_num_threads(m_request.settings.threads > 0 ? static_cast<int>(m_request.settings.threads) : threads);
         m_recording.traceEvery(m_request.settings.traceEvery, program.periodSteps);
         if (const auto later = plan::continuationOf(m_document.plan))
@@ -217,8 +222,7 @@ private:
             return program.error();
         // Answers come within some hundred microseconds. Where processes outnumber cores, others need them meanwhile.
         constexpr std::int64_t kSpins = 1'000'000; // nanoseconds
-        RoleLink link(*program, m_all, m_document.plan.job->chunkBytes, m_recording,
-                      m_all.processorSize() > coresHere() ? 0 : kSpins);
+        RoleLink link(*program, m_all, m_document.plan.job->chunkBytes, m_recording, isCrowded() ? 0 : kSpins);
         SentBytes sent;
         const SampledContext context{m_document.plan, m_request, link, sent,
                                      plan::batchFormOf(*m_document.subject.graph)};

@@ -19,7 +19,7 @@ void undo(const Proposal &proposal, std::int32_t before, Placement &machineOf, R
     apply(back, machineOf, room);
 }
 
-/// Seconds if no message took any time.
+/// Seconds if no message took any time, and each role had cores of its own.
 double secondsWithoutMessages(const Job &job, TransferPolicy policy)
 {
     Job free = job;
@@ -28,6 +28,7 @@ double secondsWithoutMessages(const Job &job, TransferPolicy policy)
         fastest = std::min(fastest, machine.port.trainingFactor);
     for (planloom::gnn::Machine &machine : free.machines) {
         machine.port.within = 0;
+        machine.port.processor = -1;
         machine.port.trainingFactor = fastest;
     }
     return Evaluation(free, policy).seconds(Placement(job.roles.size(), 0));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/gnn/placed_plan.h"
 
+#include "engine/plan/role_cores.h"
 #include "engine/simulate/simulate.h"
 
 #include <fmt/format.h>
@@ -75,7 +76,7 @@ Result<Job> jobOfPlan(const plan::Plan &plan, const plan::Subject &subject, std:
                          subject);
     if (!seconds)
         return seconds.error();
-    job.trainSeconds = *seconds;
+    job.trainSeconds = byServers ? *seconds : *seconds / plan::coreCrowd(plan, *subject.cluster);
     return job;
 }
 

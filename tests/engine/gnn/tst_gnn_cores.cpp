@@ -27,7 +27,7 @@ Port portOf(std::int32_t processor, double cores, double trainerThreads = 1)
     return port;
 }
 
-/// Task i of role i, each from the beginning. A last machine has the ends of the connection that makes roles.
+/// Task i of role i, each from the beginning.
 std::vector<double> endsOf(const std::vector<double> &seconds, const std::vector<Port> &ports,
                            const Placement &machineOf, bool firstTrains = false)
 {

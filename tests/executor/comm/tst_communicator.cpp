@@ -393,8 +393,10 @@ std::string asleep(Communicator &end)
 /// All ranks of these tests may use the same cores.
 std::string shared(Communicator &end)
 {
-    const bool right = end.processorRank() == end.rank() && end.processorSize() == end.size();
-    return right ? std::string() : "the ranks that share this one's cores are not all of them";
+    std::vector<int> all(static_cast<std::size_t>(end.size()));
+    std::iota(all.begin(), all.end(), 0);
+    return std::ranges::equal(end.sharers(), all) ? std::string()
+                                                  : "the ranks that share this one's cores are not all of them";
 }
 
 std::string everything(Communicator &end)

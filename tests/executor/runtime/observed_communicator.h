@@ -15,8 +15,7 @@ public:
     [[nodiscard]] int rank() const final { return m_inner.rank(); }
     [[nodiscard]] int size() const final { return m_inner.size(); }
     [[nodiscard]] int localSize() const final { return m_inner.localSize(); }
-    [[nodiscard]] int processorRank() const final { return m_inner.processorRank(); }
-    [[nodiscard]] int processorSize() const final { return m_inner.processorSize(); }
+    [[nodiscard]] std::span<const int> sharers() const final { return m_inner.sharers(); }
     [[nodiscard]] int maxTag() const final { return m_inner.maxTag(); }
 
     Result<comm::Request> isend(const void *data, std::int64_t bytes, int peer, int tag) final
