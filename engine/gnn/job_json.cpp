@@ -2,6 +2,7 @@
 #include "engine/gnn/job_json.h"
 
 #include "engine/base/json_reader.h"
+#include "engine/base/known_fields.h"
 
 #include <fmt/format.h>
 
@@ -43,6 +44,8 @@ std::vector<double> amountsFrom(JsonReader &reader, const char *key, const std::
 Machine machineFrom(JsonReader &reader, const Job &job)
 {
     Machine machine;
+    refuseOthers(reader,
+                 {"name", "out_bytes_per_second", "in_bytes_per_second", "within_bytes_per_second", "resources"});
     machine.name = reader.text("name");
     if (indexOf(job.machines, machine.name) >= 0)
         reader.fail("name", fmt::format("machine {} is listed twice", machine.name));
@@ -63,6 +66,7 @@ struct RoleEntry {
 RoleEntry roleFrom(JsonReader &reader, const Job &job)
 {
     RoleEntry entry;
+    refuseOthers(reader, {"name", "kind", "demand", "machine", "trainer", "home_part"});
     entry.role.name = reader.text("name");
     if (const auto kind = roleKindFromName(reader.text("kind")))
         entry.role.kind = *kind;
@@ -121,6 +125,7 @@ void tablesFrom(JsonReader reader, JobFile &file)
         reader.fail("features", status.error().message);
         return;
     }
+    refuseOthers(reader, {"features", "batches"});
     Volumes volumes(file.iterations, file.job.count(RoleKind::GraphStore), file.job.count(RoleKind::Sampler));
     const auto fill = [&](const char *key, std::vector<double> &to) {
         std::vector<double> numbers;
@@ -148,6 +153,7 @@ void tablesFrom(JsonReader reader, JobFile &file)
 
 void samplingFrom(JsonReader reader, JobFile &file)
 {
+    refuseOthers(reader, {"graph", "fanout", "batch", "seed", "seeds", "form", "cache"});
     file.graphFolder = reader.text("graph");
     std::vector<std::int64_t> fanout;
     reader.list("fanout", [&](JsonReader &entry) { fanout.push_back(entry.asInteger(1, kMostFanout)); });
@@ -181,10 +187,14 @@ Result<JobFile> jobFromJson(std::string_view text)
     Job &job = file.job;
     if (const std::string schema = top.text("schema"); schema != kJobSchema)
         top.fail("schema", fmt::format("must be \"{}\"", kJobSchema));
+    refuseOthers(top,
+                 {"schema", "resources", "machines", "roles", "seconds", "prefetch", "exchange", "iterations",
+                  "model_bytes", "volumes", "sampled"});
     top.each("resources", [&job](JsonReader &entry) { job.resources.push_back(entry.asText()); });
     top.list("machines", [&job](JsonReader &reader) { job.machines.push_back(machineFrom(reader, job)); });
     rolesFrom(top, file);
     JsonReader seconds = top.object("seconds");
+    refuseOthers(seconds, {"sample", "train", "serve"});
     job.sampleSeconds = seconds.number("sample");
     job.trainSeconds = seconds.number("train");
     job.serveSeconds = seconds.number("serve", 0.0);

@@ -2,7 +2,7 @@
 #include "engine/plan/sampled_job_json.h"
 
 #include "engine/base/json_reader.h"
-#include "engine/plan/known_fields.h"
+#include "engine/base/known_fields.h"
 
 namespace planloom::plan {
 namespace {

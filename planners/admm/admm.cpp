@@ -115,10 +115,10 @@ Result<std::vector<std::int64_t>> workersToTry(const Problem &problem, const Adm
     const std::int64_t fitting = devices / ranges;
     const std::string &cluster = problem.subject.cluster->name();
     if (fitting < 1)
-        return infeasible(fmt::format("{} ranges of steps do not fit the {} devices of cluster {}; use at most {}",
-                                      ranges, devices, cluster, devices));
+        return badInput(fmt::format("{} ranges of steps do not fit the {} devices of cluster {}; use at most {}",
+                                    ranges, devices, cluster, devices));
     if (how.workers > fitting)
-        return infeasible(
+        return badInput(
             ranges == 1
                 ? fmt::format("{} workers do not fit the {} devices of cluster {}; use at most {}", how.workers,
                               devices, cluster, fitting)

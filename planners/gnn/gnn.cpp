@@ -231,8 +231,8 @@ Status checkCounts(const Problem &problem, GnnSettings &settings)
     if (settings.trainers == 0)
         settings.trainers = devices;
     if (settings.trainers > devices)
-        return infeasible(fmt::format("{} trainers do not fit the {} devices of cluster {}; use fewer",
-                                      settings.trainers, devices, problem.subject.cluster->name()));
+        return badInput(fmt::format("{} trainers do not fit the {} devices of cluster {}; use at most {}",
+                                    settings.trainers, devices, problem.subject.cluster->name(), devices));
     if (settings.servers > kMostServersOfDevice * devices)
         return infeasible(fmt::format("{} parameter servers are too many for the {} devices of cluster {}: servers "
                                       "compute on their machines' processors, each on a part of the parameters; use at "

@@ -96,7 +96,9 @@ private slots:
         QTest::newRow("tables") << changed("[[1, 2], [3, 4]]", "[[1, 2], [3]]") << 19 << "has 3 numbers";
         QTest::newRow("iterations") << changed("\"iterations\": 2", "\"iterations\": 0") << 17 << "iterations";
         QTest::newRow("prefetch") << changed("\"prefetch\": 3", "\"prefetch\": 0") << 16 << "prefetch";
-        QTest::newRow("no bytes") << changed("\"volumes\"", "\"volume\"") << 0 << "give either volumes";
+        QTest::newRow("no bytes") << changed("\"volumes\"", "\"volume\"") << 19 << "is not known; there are";
+        QTest::newRow("a slip") << changed("\"prefetch\"", "\"prefech\"") << 16 << "is not known; there are";
+        QTest::newRow("a slip in a role") << changed("\"home_part\"", "\"home\"") << 11 << "is not known; there are";
         QTest::newRow("syntax") << changed("\"prefetch\": 3,", "\"prefetch\": 3") << 17 << "";
     }
 

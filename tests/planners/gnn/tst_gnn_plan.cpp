@@ -102,6 +102,14 @@ private Q_SLOTS:
         QCOMPARE(plan.job->volumes.batch(0, 0), 8.0 * (8 + 4 * 16 * 61)); // labels, and 61 rows of 16 features
     }
 
+    void trainersNeedDevices()
+    {
+        const auto report = planned(problemOf(), {{"trainers", "8"}});
+        QVERIFY(!report);
+        QCOMPARE(report.error().text(),
+                 std::string("8 trainers do not fit the 4 devices of cluster two; use at most 4"));
+    }
+
     /// Each row once with its number, and for each place which of them it is.
     void blocksHaveEachRowOnce()
     {

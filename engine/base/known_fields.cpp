@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/plan/known_fields.h"
+#include "engine/base/known_fields.h"
 
 #include "engine/base/json_reader.h"
 
@@ -8,7 +8,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-namespace planloom::plan {
+namespace planloom {
 
 void refuseOthers(JsonReader &reader, std::initializer_list<std::string_view> known)
 {
@@ -19,4 +19,4 @@ void refuseOthers(JsonReader &reader, std::initializer_list<std::string_view> kn
             reader.fail(key, fmt::format("is not known; there are {}", fmt::join(known, ", ")));
 }
 
-} // namespace planloom::plan
+} // namespace planloom
