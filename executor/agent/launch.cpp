@@ -8,7 +8,6 @@
 #include <ctime>
 #include <fcntl.h>
 #include <filesystem>
-#include <sched.h>
 #include <sstream>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -20,13 +19,6 @@ namespace {
 constexpr const char *kMemory = "/dev/shm";
 constexpr const char *kPrefix = "planloom-";
 constexpr std::time_t kYoung = 60; ///< seconds in which the maker of a folder has locked it
-
-int cores()
-{
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
 
 void addAll(std::vector<std::string> &list, const std::vector<std::string> &more)
 {
@@ -133,8 +125,6 @@ Result<Command> ranksCommand(int ranks, const std::vector<std::string> &argument
     // Pieces of collectives (comm::Pipe::kChunk, and a header) go out at once: over TCP a handshake for each would wait
     // behind the pieces before it. 50 Mbit/s between two hosts: 0.56 s for what took 0.81 s.
     addAll(command.arguments, {"--mca", "btl_tcp_eager_limit", "163840", "--mca", "btl_tcp_max_send_size", "163840"});
-    if (ranks > cores())
-        addAll(command.arguments, {"--mca", "mpi_yield_when_idle", "1"});
     if (!scratch.path().empty()) // sessions of the launcher, and memory that ranks share
         addAll(command.arguments,
                {"--mca", "orte_tmpdir_base", scratch.path(), "--mca", "btl_vader_backing_directory", scratch.path()});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/comm/communicator.h"
 
-#include <sched.h>
+#include "engine/base/backoff.h"
 
 namespace planloom::comm {
 
@@ -16,7 +16,7 @@ std::int64_t Communicator::bytesSent() const
 Status Communicator::wait(Request &request, std::chrono::nanoseconds deadline, std::string_view what)
 {
     const auto end = std::chrono::steady_clock::now() + deadline;
-    while (true) {
+    for (Backoff backoff;; backoff.pause()) {
         const Result<bool> done = test(request);
         if (!done)
             return done.error();
@@ -28,7 +28,6 @@ Status Communicator::wait(Request &request, std::chrono::nanoseconds deadline, s
                           + std::string(what)
                           + "; look at the other ranks' messages and at the network between the machines");
         }
-        sched_yield();
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/runtime/compute_context.h"
 
-#include <sched.h>
+#include "engine/base/backoff.h"
 
 #include <algorithm>
 
@@ -16,7 +16,7 @@ Status drain(device::Queue &queue, device::Event &event, std::chrono::nanosecond
 Status waitFor(device::Event &event, std::chrono::nanoseconds deadline)
 {
     const auto end = std::chrono::steady_clock::now() + deadline;
-    while (true) {
+    for (Backoff backoff;; backoff.pause()) {
         const Result<bool> done = event.poll();
         if (!done)
             return done.error();
@@ -26,7 +26,6 @@ Status waitFor(device::Event &event, std::chrono::nanoseconds deadline)
             return failed("the device did not end its work within "
                           + std::to_string(std::chrono::duration_cast<std::chrono::seconds>(deadline).count())
                           + " s; look at the machine's log for errors of the device");
-        sched_yield();
     }
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/runtime/evaluation.h"
 
+#include "engine/base/backoff.h"
 #include "executor/runtime/clock.h"
-
-#include <sched.h>
 
 #include <algorithm>
 
@@ -81,6 +80,7 @@ Status Evaluator::exchangeOnce(bool sends, BodyId body)
         if (const Status status = m_transfers.start(i); !status)
             return status;
         const std::int64_t begin = monotonicNanoseconds();
+        Backoff backoff;
         for (Result<bool> done = false; !*done;) {
             done = m_transfers.test(i);
             if (!done)
@@ -89,7 +89,7 @@ Status Evaluator::exchangeOnce(bool sends, BodyId body)
                 return failed("rank " + std::to_string(m_parts.rank.value) + " waits in vain for " + program::idOf(task)
                               + " of an evaluation; look at the other ranks' messages");
             if (!*done)
-                sched_yield();
+                backoff.pause();
         }
         if (const Status status = m_parts.drain(task.lane); !status)
             return status;

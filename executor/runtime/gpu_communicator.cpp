@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/runtime/gpu_communicator.h"
 
+#include "engine/base/backoff.h"
 #include "engine/base/log.h"
-
-#include <sched.h>
 
 #include <algorithm>
 
@@ -272,6 +271,7 @@ Status GpuCommunicator::settle(std::chrono::nanoseconds deadline)
                 return channel->team.get();
         return nullptr;
     };
+    Backoff backoff;
     while (const GpuTeam *team = waiting()) {
         if (const Status status = advance(); !status)
             return status;
@@ -280,7 +280,7 @@ Status GpuCommunicator::settle(std::chrono::nanoseconds deadline)
                                + std::to_string(std::chrono::duration_cast<std::chrono::seconds>(deadline).count())
                                + " s for " + team->joining()
                                + "; look at the other ranks' messages, and set NCCL_DEBUG=INFO for NCCL's own"));
-        sched_yield();
+        backoff.pause();
     }
     return {};
 }
@@ -657,6 +657,7 @@ void GpuCommunicator::leave(std::chrono::nanoseconds deadline)
     std::vector<GpuTeam *> leaving = teams();
     bool fine = std::all_of(leaving.begin(), leaving.end(), [](GpuTeam *team) { return team->leave().ok(); });
     const auto end = std::chrono::steady_clock::now() + deadline;
+    Backoff backoff;
     while (fine && !leaving.empty()) {
         const Result<bool> left = leaving.back()->left();
         if (left && *left)
@@ -664,7 +665,7 @@ void GpuCommunicator::leave(std::chrono::nanoseconds deadline)
         else if (!left || std::chrono::steady_clock::now() > end)
             fine = false;
         else
-            sched_yield();
+            backoff.pause();
     }
     m_status = failed("communication between the GPUs has ended");
     if (!fine)

@@ -106,8 +106,7 @@ Status RankExecutor::run()
 {
     if (const Status away = m_communication.swaps().moveStates(true); !away)
         return away;
-    if (m_loop.sleeps())
-        sleepExactly();
+    sleepExactly();
     if (m_options.served != nullptr) {
         if (const Status begun = m_options.served->begin(m_parts); !begun)
             return begun;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/runtime/rest.h"
 
-#include "executor/runtime/clock.h"
-
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -28,8 +26,6 @@ struct SchedulingAttributes {
     std::uint64_t period;
 };
 
-constexpr std::int64_t kTurnOfAnother = 15'000; ///< longer than others take who only look, nanoseconds
-
 } // namespace
 
 std::chrono::nanoseconds restOf(std::int64_t idle)
@@ -43,10 +39,8 @@ void restWhileIdle(std::int64_t idle) { std::this_thread::sleep_for(restOf(idle)
 
 void Rest::idle(std::int64_t idle)
 {
-    if (idle < m_spins && !m_crowded) {
-        const std::int64_t begin = monotonicNanoseconds();
-        sched_yield();
-        m_crowded = monotonicNanoseconds() - begin > kTurnOfAnother;
+    if (idle < m_spins && !m_backoff.crowded()) {
+        m_backoff.pause();
         return;
     }
     if (!m_comm.wakes()) {
@@ -64,7 +58,7 @@ void Rest::moved()
     if (m_listens)
         m_comm.listen(false);
     m_listens = false;
-    m_crowded = false;
+    m_backoff.moved();
 }
 
 void sleepExactly()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/base/backoff.h"
 #include "executor/comm/communicator.h"
 
 #include <chrono>
@@ -24,6 +25,9 @@ public:
     explicit Rest(comm::Communicator &comm, std::int64_t spins = 0) : m_comm(comm), m_spins(spins) {}
     /// Nothing has moved for @p idle nanoseconds. Returns at once where one more look is needed before a sleep.
     void idle(std::int64_t idle);
+    /// The same where what comes may not wake: it sleeps for some microseconds at most, and only while others use the
+    /// core.
+    void look() { m_backoff.pause(); }
     /// Something has.
     void moved();
 
@@ -31,7 +35,7 @@ private:
     comm::Communicator &m_comm;
     std::int64_t m_spins;
     bool m_listens = false;
-    bool m_crowded = false; ///< others have computed meanwhile
+    Backoff m_backoff;
 };
 
 /// Lets the calling thread's sleeps end when they are over, and not up to 50 microseconds later.

@@ -4,7 +4,6 @@
 #include "executor/runtime/clock.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 
@@ -357,7 +356,7 @@ void RoleLink::rest()
     if (!timed)
         m_rest.idle(idle);
     else if (idle < kSpinTimed)
-        sched_yield();
+        m_rest.look();
     else
         restWhileIdle(idle);
 }

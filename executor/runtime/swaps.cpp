@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/runtime/swaps.h"
 
+#include "engine/base/backoff.h"
 #include "engine/base/units.h"
 
 #include <fcntl.h>
@@ -231,7 +232,7 @@ Status Swaps::moveStates(bool out)
         return {};
     begin(out, m_parts->program.body(own.bodies.front()), own.hostedStates);
     const auto end = std::chrono::steady_clock::now() + m_parts->deadline;
-    while (m_threads) {
+    for (Backoff backoff; m_threads; backoff.pause()) {
         const Result<bool> done = test(out);
         if (!done)
             return done.error();
@@ -240,7 +241,6 @@ Status Swaps::moveStates(bool out)
         if (std::chrono::steady_clock::now() > end)
             return failed("the optimizer's state was not copied to or from the host tier within the deadline; give "
                           "optimizer_state=device, or another host_tier");
-        std::this_thread::yield();
     }
     return m_parts->drain(out ? program::Lane::CopyOut : program::Lane::CopyIn);
 }

@@ -5,8 +5,6 @@
 #include "executor/device/meanwhile.h"
 #include "executor/runtime/parameter_server.h"
 
-#include <sched.h>
-
 #include <chrono>
 #include <utility>
 
@@ -184,7 +182,7 @@ Status TaskLoop::waitWhileIdle()
     else if (sleeps()) // others need the core
         m_rest.idle(idle);
     else
-        sched_yield();
+        m_rest.look();
     return {};
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/device/plugin/host_work.h"
 
+#include "engine/base/backoff.h"
 #include "executor/device/plugin/translate.h"
 
 #include <omp.h>
-#include <sched.h>
 
 namespace planloom::device {
 
@@ -41,11 +41,10 @@ Status HostWork::reserve(std::int64_t bytes, const std::string &what)
 
 void HostWork::give(PlanloomQueue *queue, const Task &task, std::span<const StagedRange> ranges)
 {
-    while (m_given - m_done.load(std::memory_order_acquire) >= kMostPending) {
+    for (Backoff backoff; m_given - m_done.load(std::memory_order_acquire) >= kMostPending; backoff.pause()) {
         PlanloomError why{};
         if (m_table.poll(m_free, &why) < 0)
             return; // the device has stopped: its error is that of every event from now on
-        sched_yield();
     }
     Slot &slot = m_slots[m_given++ % kMostPending];
     slot = {this, task, m_blocks.back().first};

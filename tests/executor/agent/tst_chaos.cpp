@@ -358,7 +358,6 @@ private slots:
     {
         qputenv("XDG_DATA_HOME", m_home.path().toUtf8());
         qputenv("XDG_RUNTIME_DIR", m_home.path().toUtf8());
-        qputenv("OMPI_MCA_mpi_yield_when_idle", "1"); // the machine may have other things to do
         QVERIFY(writeFileAtomically(path("data.txt"), words()).ok());
         m_references = qEnvironmentVariable("PLANLOOM_CHAOS_REFERENCES", m_home.filePath("references")).toStdString();
         m_record = qEnvironmentVariable("PLANLOOM_CHAOS_RECORD", m_home.filePath("record.csv")).toStdString();

@@ -199,9 +199,7 @@ int TestWorker::start(int ranks, const QString &mode)
         process.start(worker.front(), worker.mid(1));
     else
         process.start("mpirun",
-                      QStringList{"--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-np",
-                                  QString::number(ranks)}
-                          + worker);
+                      QStringList{"--oversubscribe", "--bind-to", "none", "-np", QString::number(ranks)} + worker);
     const bool ended = process.waitForFinished(120000);
     m_output = process.readAll();
     return ended && process.exitStatus() == QProcess::NormalExit ? process.exitCode() : -1;

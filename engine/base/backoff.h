@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace planloom {
+
+/// The pauses of a loop that looks for something again and again. While the thread has its core alone it looks at once;
+/// when another thread has used the core, it sleeps once before it looks again.
+///
+/// No loop may call sched_yield() without an end instead: since Linux 6.18 each call gives up a whole turn (1 to 3 ms).
+/// Two threads that yield to each other are soon hours behind in the scheduler's account, and what wakes beside them
+/// waits for minutes. A sleep settles the account.
+class Backoff {
+public:
+    /// Less than a microsecond if the core is this thread's alone; else a thirty-second of the time since it began to
+    /// look, 5 to 200 microseconds.
+    void pause();
+    /// Another thread has used the core: the next pause is a sleep.
+    [[nodiscard]] bool crowded() const { return m_crowded; }
+    /// What was looked for is there.
+    void moved();
+
+private:
+    std::chrono::steady_clock::time_point m_since; ///< of the first pause since moved()
+    std::int64_t m_switches = -1;                  ///< of this thread, against its will; -1: not counted since moved()
+    bool m_crowded = false;
+};
+
+} // namespace planloom
