@@ -158,9 +158,8 @@ void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &out
     Table table({"STAGE", "LAYERS", "REPLICAS", "PARAMETERS", "RECOMPUTE", "DEVICES"});
     for (const auto &stage : plan.stages) {
         const Bytes parameters = subject.costs->parameterBytes(stage.firstLayer, stage.lastLayer);
-        table.row({stage.name, fmt::format("{}..{}", stage.firstLayer, stage.lastLayer),
-                   std::to_string(stage.devices.size()), format(parameters), plan::name(stage.recompute),
-                   deviceList(stage.devices, *subject.cluster)});
+        table.row({stage.name, fmt::format("{}..{}", stage.firstLayer, stage.lastLayer), plan::replicaText(stage),
+                   format(parameters), plan::name(stage.recompute), deviceList(stage.devices, *subject.cluster)});
     }
     table.print(output);
     if (plan.job)

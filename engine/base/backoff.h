@@ -9,13 +9,14 @@ namespace planloom {
 /// The pauses of a loop that looks for something again and again. While the thread has its core alone it looks at once;
 /// when another thread has used the core, it sleeps once before it looks again.
 ///
-/// No loop may call sched_yield() without an end instead: since Linux 6.18 each call gives up a whole turn (1 to 3 ms).
-/// Two threads that yield to each other are soon hours behind in the scheduler's account, and what wakes beside them
-/// waits for minutes. A sleep settles the account.
+/// No loop may call sched_yield() without an end instead. Linux 6.18 counts each call as a whole turn of 1
+/// to 3 ms: the virtual run time of two threads that yielded to each other went on by 1,190 s a second, and nothing
+/// else that was ready on the machine, the kernel's own threads among it, got a core for a minute.
 class Backoff {
 public:
     /// Less than a microsecond if the core is this thread's alone; else a thirty-second of the time since it began to
-    /// look, 5 to 200 microseconds.
+    /// look, 5 to 50 microseconds, and as long as the thread's timer slack beyond that (50 microseconds, if nothing was
+    /// set).
     void pause();
     /// Another thread has used the core: the next pause is a sleep.
     [[nodiscard]] bool crowded() const { return m_crowded; }
@@ -24,7 +25,8 @@ public:
 
 private:
     std::chrono::steady_clock::time_point m_since; ///< of the first pause since moved()
-    std::int64_t m_switches = -1;                  ///< of this thread, against its will; -1: not counted since moved()
+    int m_looks = 0;
+    std::int64_t m_switches = -1; ///< of this thread, against its will; -1: not counted since moved()
     bool m_crowded = false;
 };
 

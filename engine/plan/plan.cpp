@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/plan/plan.h"
 
+#include "engine/plan/validate.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -234,6 +236,12 @@ std::vector<int> warmupDepths(const Plan &plan)
     return depths;
 }
 
+std::string replicaText(const Stage &stage)
+{
+    return stage.shards() > 1 ? fmt::format("{}x{}", stage.replicas(), stage.shards())
+                              : std::to_string(stage.replicas());
+}
+
 std::string notation(const Plan &plan)
 {
     if (plan.stages.empty())
@@ -243,8 +251,7 @@ std::string notation(const Plan &plan)
     std::vector<std::string> replicas;
     std::vector<std::size_t> layers;
     for (const Stage &stage : plan.stages) {
-        replicas.push_back(stage.shards() > 1 ? fmt::format("{}x{}", stage.replicas(), stage.shards())
-                                              : std::to_string(stage.replicas()));
+        replicas.push_back(replicaText(stage));
         layers.push_back(stage.lastLayer - stage.firstLayer);
     }
     const bool straight = std::all_of(plan.stages.begin(), plan.stages.end(),

@@ -402,8 +402,8 @@ bool underMpiLauncher()
 
 Result<std::unique_ptr<Communicator>> joinMpi(const MpiOptions &options)
 {
-    // Else Open MPI calls sched_yield() in each test of ranks that outnumber cores (Backoff says what that leads to).
-    // Who waits here gives way to others himself.
+    // Else Open MPI calls sched_yield() in each test of ranks that outnumber a host's slots (Backoff says what that
+    // leads to). Who tests gives way to others himself; only calls that block, here at the start, spin.
     ::setenv("OMPI_MCA_mpi_yield_when_idle", "0", 0);
     int provided = 0;
     if (const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided); code != MPI_SUCCESS)

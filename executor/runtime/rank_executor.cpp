@@ -104,9 +104,9 @@ Status RankExecutor::checkOptimizer() const
 
 Status RankExecutor::run()
 {
+    sleepExactly();
     if (const Status away = m_communication.swaps().moveStates(true); !away)
         return away;
-    sleepExactly();
     if (m_options.served != nullptr) {
         if (const Status begun = m_options.served->begin(m_parts); !begun)
             return begun;

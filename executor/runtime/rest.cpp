@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/runtime/rest.h"
 
+#include "executor/runtime/clock.h"
+
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -26,6 +28,8 @@ struct SchedulingAttributes {
     std::uint64_t period;
 };
 
+constexpr std::int64_t kTurnOfAnother = 15'000; ///< longer than others take who only look, nanoseconds
+
 } // namespace
 
 std::chrono::nanoseconds restOf(std::int64_t idle)
@@ -39,8 +43,10 @@ void restWhileIdle(std::int64_t idle) { std::this_thread::sleep_for(restOf(idle)
 
 void Rest::idle(std::int64_t idle)
 {
-    if (idle < m_spins && !m_backoff.crowded()) {
-        m_backoff.pause();
+    if (idle < m_spins && !m_crowded) {
+        const std::int64_t begin = monotonicNanoseconds();
+        sched_yield();
+        m_crowded = monotonicNanoseconds() - begin > kTurnOfAnother;
         return;
     }
     if (!m_comm.wakes()) {
@@ -58,6 +64,7 @@ void Rest::moved()
     if (m_listens)
         m_comm.listen(false);
     m_listens = false;
+    m_crowded = false;
     m_backoff.moved();
 }
 

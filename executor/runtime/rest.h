@@ -25,8 +25,7 @@ public:
     explicit Rest(comm::Communicator &comm, std::int64_t spins = 0) : m_comm(comm), m_spins(spins) {}
     /// Nothing has moved for @p idle nanoseconds. Returns at once where one more look is needed before a sleep.
     void idle(std::int64_t idle);
-    /// The same where what comes may not wake: it sleeps for some microseconds at most, and only while others use the
-    /// core.
+    /// The same where what comes does not wake, and at once is better than soon: as of Backoff.
     void look() { m_backoff.pause(); }
     /// Something has.
     void moved();
@@ -35,7 +34,8 @@ private:
     comm::Communicator &m_comm;
     std::int64_t m_spins;
     bool m_listens = false;
-    Backoff m_backoff;
+    bool m_crowded = false; ///< others have computed meanwhile
+    Backoff m_backoff;      ///< of look()
 };
 
 /// Lets the calling thread's sleeps end when they are over, and not up to 50 microseconds later.

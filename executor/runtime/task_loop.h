@@ -60,14 +60,6 @@ public:
         m_lastProgress = m_parts.now();
     }
     void reached(std::int64_t step) { m_step = step; }
-    /// While it waits for other ranks. Not where something may end without a sign from one of them: on a device, and
-    /// copies to the host tier.
-    [[nodiscard]] bool sleeps() const
-    {
-        return m_options.link != nullptr
-            || (m_options.sharesCores && m_parts.comm.wakes() && m_parts.device.hostAddressable()
-                && m_parts.own().hostBytes == 0);
-    }
 
 private:
     using Unit = dispatch::Dispatcher::Unit;
@@ -90,6 +82,14 @@ private:
     void finish(Unit unit);
     void betweenOperators() override;
     Status waitWhileIdle();
+    /// While it waits for other ranks. Not where something may end without a sign from one of them: on a device, and
+    /// copies to the host tier.
+    [[nodiscard]] bool sleeps() const
+    {
+        return m_options.link != nullptr
+            || (m_options.sharesCores && m_parts.comm.wakes() && m_parts.device.hostAddressable()
+                && m_parts.own().hostBytes == 0);
+    }
     [[nodiscard]] std::string whatWaits() const;
 
     [[nodiscard]] std::int64_t stepOf(Unit unit) const

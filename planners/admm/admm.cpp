@@ -263,8 +263,9 @@ Result<PlanReport> AdmmPlanner::plan(const Problem &problem, const Options &opti
         return infeasible(fmt::format("the variables of {} samples do not fit {} devices; use more devices, or a plan "
                                       "with fewer samples (--batch)",
                                       problem.globalBatch, best.plan.stages.front().devices.size()));
-    for (std::size_t i = 1; i < found.size(); ++i)
-        best.alternatives.push_back({found[i].plan, found[i].predicted.iterationSeconds, 0});
+    const double unit = best.predicted.iterationSeconds / secondsOfProgress(best);
+    for (std::size_t i = 1; i < found.size(); ++i) // a version beside an iteration: for as much progress
+        best.alternatives.push_back({found[i].plan, unit * secondsOfProgress(found[i]), 0});
     best.complete = !stopped;
     return best;
 }

@@ -601,7 +601,7 @@ void drop(const std::vector<TeamHandle> &teams)
     for (const TeamHandle team : teams) {
         for (const TeamHandle other : besides(*team))
             while (!other->isIdle() && !EmulatedGpu::isBroken() && std::chrono::steady_clock::now() < end)
-                ::sched_yield();
+                std::this_thread::sleep_for(std::chrono::microseconds(20));
         if (std::chrono::steady_clock::now() >= end) {
             const std::scoped_lock lock(ncclState().mutex);
             ncclState().problem = "a communicator was aborted while others of its device had commands under way";

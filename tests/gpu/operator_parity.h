@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
@@ -84,7 +85,7 @@ inline Result<std::vector<Buffer>> runOn(device::Device &device, const graph::Op
             return done.error();
         if (*done)
             break;
-        std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
     std::vector<Buffer> results;
     for (std::size_t i = 0; i < outputs.size(); ++i)

@@ -7,6 +7,7 @@
 
 #include <QTest>
 
+#include <chrono>
 #include <numeric>
 
 using namespace planloom;
@@ -645,7 +646,7 @@ void TestGpuCommunication::membersThatEndAwaitTheirReaders()
     const auto until = [](const std::atomic<bool> &flag, std::chrono::nanoseconds longest) {
         const auto end = std::chrono::steady_clock::now() + longest;
         while (!flag && std::chrono::steady_clock::now() < end)
-            std::this_thread::yield();
+            std::this_thread::sleep_for(std::chrono::microseconds(20));
         return flag.load();
     };
     const auto member = [&](int position, const std::function<bool(device::Team &, device::Queue &)> &work) {
@@ -665,7 +666,7 @@ void TestGpuCommunication::membersThatEndAwaitTheirReaders()
         if (position == 1) {
             const auto hold = [](void *flag) {
                 while (!*static_cast<std::atomic<bool> *>(flag))
-                    std::this_thread::yield();
+                    std::this_thread::sleep_for(std::chrono::microseconds(20));
             };
             EmulatedGpu::table().call(device.handleOf(**queue), hold, &all.goesOn);
         }
@@ -692,7 +693,7 @@ void TestGpuCommunication::membersThatEndAwaitTheirReaders()
         EmulatedGpu::table().call(gpus.of(1)->handleOf(queue), look, &all); // behind the copy
         all.given = true;
         while (team.poll()) // until it hears of the end
-            std::this_thread::yield();
+            std::this_thread::sleep_for(std::chrono::microseconds(20));
         until(all.ended, std::chrono::milliseconds(200));
         all.goesOn = true;
         device::Team::abort(std::array{&team});
@@ -771,7 +772,7 @@ void TestGpuCommunication::brokenDevicesEndTheRun()
         std::int64_t calls = 0;
         while (calls < 8 && !stop.stop_requested()) {
             calls += EmulatedNccl::takeCounts().collectives;
-            std::this_thread::yield();
+            std::this_thread::sleep_for(std::chrono::microseconds(20));
         }
         broken = calls >= 8;
         EmulatedGpu::breakDown(kIllegalAddress);

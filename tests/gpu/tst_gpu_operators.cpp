@@ -12,6 +12,7 @@
 #include <QTest>
 
 #include <bit>
+#include <chrono>
 #include <thread>
 
 using namespace planloom;
@@ -203,7 +204,7 @@ std::vector<Buffer> drawnOn(device::Device &device, const graph::Op &op, const A
         queue->copyToHost(host[i].data(), y[i].data(), bytesOf(outputs[i]));
     queue->record(*event);
     while (!*event->poll())
-        std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
     std::vector<Buffer> made;
     for (const device::Memory &memory : host)
         made.emplace_back(memory.data(), memory.data() + memory.bytes());
@@ -298,7 +299,7 @@ void TestGpuOperators::scoresAgree()
             queue->score(rows, reinterpret_cast<device::RowScores *>(host.data()));
             queue->record(*event);
             while (!*event->poll())
-                std::this_thread::yield();
+                std::this_thread::sleep_for(std::chrono::microseconds(20));
             scores.push_back(*reinterpret_cast<const device::RowScores *>(host.data()));
         }
         QCOMPARE(scores[0].rows, scores[1].rows);
@@ -336,7 +337,7 @@ void TestGpuOperators::rulesOfUpdateAgree()
         const auto wait = [&] {
             queue->record(*event);
             while (!*event->poll())
-                std::this_thread::yield();
+                std::this_thread::sleep_for(std::chrono::microseconds(20));
         };
         const auto wave = [](double phase, std::int64_t i) {
             return static_cast<float>(std::sin(phase + 0.37 * static_cast<double>(i)));
@@ -509,7 +510,7 @@ void TestGpuOperators::queuesTakeTurns()
         }
         for (std::size_t i = 0; i < kQueues; ++i) {
             while (!*lanes[i].done->poll())
-                std::this_thread::yield();
+                std::this_thread::sleep_for(std::chrono::microseconds(20));
             const auto *z = reinterpret_cast<const std::int32_t *>(lanes[i].host.data());
             for (std::int64_t at = 0; at < kSize * kSize; ++at)
                 QCOMPARE(z[at], static_cast<std::int32_t>((i + 1) * (i + 1)) * std::int32_t{kSize});
@@ -553,7 +554,7 @@ void TestGpuOperators::hostWorkTakesTurns()
             if (round + 1 < kRounds)
                 continue;
             while (!*lane.done->poll())
-                std::this_thread::yield();
+                std::this_thread::sleep_for(std::chrono::microseconds(20));
         }
     for (std::size_t i = 0; i < lanes.size(); ++i) {
         const auto *y = reinterpret_cast<const std::int32_t *>(lanes[i].host.data());
@@ -580,7 +581,7 @@ void TestGpuOperators::waitsPutQueuesInOrder()
         second->record(*copied);
         first->wait(*copied);
         while (!*copied->poll())
-            std::this_thread::yield();
+            std::this_thread::sleep_for(std::chrono::microseconds(20));
         std::uint32_t last = 0;
         std::memcpy(&last, host.data() + kBytes - sizeof last, sizeof last);
         QCOMPARE(last, round * 0x01020304U);

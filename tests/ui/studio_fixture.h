@@ -9,6 +9,7 @@
 #include <QTest>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 
@@ -87,7 +88,7 @@ public:
         events.onTraceTables(tables);
         events.onState(agent::RunState::Running, {});
         while (m_run.hold && !m_stop)
-            std::this_thread::yield();
+            std::this_thread::sleep_for(std::chrono::microseconds(20));
         run::Summary summary;
         for (std::int64_t step = 0; step < request.settings.steps; ++step) {
             if (m_stop)

@@ -5,6 +5,7 @@
 #include <QTest>
 
 #include <atomic>
+#include <chrono>
 #include <semaphore>
 
 using namespace planloom;
@@ -119,7 +120,7 @@ private Q_SLOTS:
             job.ask([&](Progress &progress) -> Job::Completion {
                 begun.release();
                 while (!progress.stopped())
-                    std::this_thread::yield();
+                    std::this_thread::sleep_for(std::chrono::microseconds(20));
                 left = true;
                 return [&] { called = true; };
             });

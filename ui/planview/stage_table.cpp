@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/planview/stage_table.h"
 
+#include "engine/plan/validate.h"
 #include "ui/planview/stage_edits.h"
 #include "ui/planview/stage_figures.h"
 #include "ui/state/plan_shape.h"
@@ -152,7 +153,7 @@ TableData stageTable(const plan::Document &document, const simulate::Report *rep
                                 : std::vector<const simulate::DeviceReport *>(plan.stages.size());
     for (std::size_t s = 0; s < plan.stages.size(); ++s) {
         const plan::Stage &stage = plan.stages[s];
-        const auto replicas = static_cast<double>(stage.devices.size());
+        const auto replicas = static_cast<double>(stage.replicas());
         const std::int64_t parameters =
             document.subject.costs->parameterBytes(stage.firstLayer, stage.lastLayer).value();
         Cell name = typed(qt(stage.name), std::nullopt, QObject::tr("Double-click or press F2 to rename it"));
@@ -168,8 +169,12 @@ TableData stageTable(const plan::Document &document, const simulate::Report *rep
                             QObject::tr("First and last layer; the neighbouring stages are adjusted"));
         Cell devices = typed(qt(deviceText(*document.subject.cluster, stage.devices)), std::nullopt,
                              QObject::tr("Names separated by commas; n0:g0-3 stands for four devices"));
-        Cell count = typed(QString::number(stage.devices.size()), replicas,
-                           QObject::tr("More replicas take idle devices; fewer free devices"));
+        Cell count = typed(qt(plan::replicaText(stage)), replicas,
+                           stage.shards() > 1
+                               ? QObject::tr("%1 replicas, each on %2 devices; a number makes so many plain replicas")
+                                     .arg(stage.replicas())
+                                     .arg(stage.shards())
+                               : QObject::tr("More replicas take idle devices; fewer free devices"));
         table.rows.push_back({name,
                               devices,
                               recompute,

@@ -9,6 +9,7 @@
 #include <QFileInfo>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -236,7 +237,7 @@ public:
             const auto outcome = boundary();
             if (outcome != CheckpointWriter::Outcome::Nothing)
                 return outcome;
-            std::this_thread::yield();
+            std::this_thread::sleep_for(std::chrono::microseconds(20));
         }
     }
 

@@ -5,6 +5,7 @@
 
 #include <QTest>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -67,7 +68,7 @@ inline int runGroup(const std::string &runDir, unsigned seed)
     }
     while (!(*group)->writers.front()->idle()) {
         boundary();
-        std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
     return kDone;
 }
