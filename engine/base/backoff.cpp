@@ -15,7 +15,8 @@ namespace {
 /// longer one, and now and then, in case two switches are that fast somewhere.
 constexpr std::chrono::nanoseconds kNoSwitch{1'000};
 constexpr int kLooksPerCount = 16;
-constexpr int kShareOfWait = 32; ///< by so much a sleep makes a wait longer, at most
+constexpr std::chrono::nanoseconds kTurnOfAnother{15'000}; ///< longer than others take who only look
+constexpr int kShareOfWait = 32;                           ///< by so much a sleep makes a wait longer, at most
 constexpr std::chrono::steady_clock::duration kShortest{5'000};
 constexpr std::chrono::steady_clock::duration kLongest{50'000};
 
@@ -42,11 +43,10 @@ void Backoff::pause()
         return;
     }
     sched_yield();
-    if (std::chrono::steady_clock::now() - begin < kNoSwitch && ++m_looks % kLooksPerCount != 0)
+    const auto turn = std::chrono::steady_clock::now() - begin;
+    if (turn < kNoSwitch && ++m_looks % kLooksPerCount != 0)
         return;
-    const std::int64_t switches = switchesOfThread();
-    m_crowded = switches != m_switches;
-    m_switches = switches;
+    m_crowded = turn > kTurnOfAnother || switchesOfThread() - m_switches >= m_turns;
 }
 
 void Backoff::moved()
