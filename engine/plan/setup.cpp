@@ -81,19 +81,27 @@ std::string placementText(const Placement &placement)
     return fmt::format("{}{}/{}", kPlacementMark, rangesText(placement.devices), placement.clusterDevices);
 }
 
-std::optional<Placement> placementFromText(std::string_view text)
+Result<std::optional<Placement>> placementFromText(std::string_view text)
 {
+    if (!text.starts_with(kPlacementMark))
+        return std::optional<Placement>();
+    const auto wrong = [text](const std::string &why) {
+        return badInput(
+            fmt::format("'{}' is not a placement: {}; write {}8-15/16, devices and the number of those that "
+                        "the cluster has, or leave it out",
+                        text, why, kPlacementMark));
+    };
     const std::size_t slash = text.find('/');
-    if (!text.starts_with(kPlacementMark) || slash == std::string_view::npos)
-        return std::nullopt;
+    if (slash == std::string_view::npos)
+        return wrong("it has no /");
     std::string_view count = text.substr(slash + 1);
     const auto all = takeNumber(count);
     if (!all || *all == 0 || !count.empty())
-        return std::nullopt;
+        return wrong(fmt::format("'{}' is not a number of devices", text.substr(slash + 1)));
     auto devices = rangesFromText(text.substr(kPlacementMark.size(), slash - kPlacementMark.size()), *all - 1);
     if (!devices)
-        return std::nullopt;
-    return Placement{*std::move(devices), *all};
+        return wrong(devices.error().message);
+    return std::optional(Placement{*std::move(devices), *all});
 }
 
 } // namespace planloom::plan

@@ -28,8 +28,8 @@ Result<std::vector<DeviceId>> rangesFromText(std::string_view text, std::size_t 
 /// "planloom.devices:8-15/16": one word that a shell leaves as it is. Other programs' configurations carry it in a
 /// field that those programs only show, such as the name of the experiment.
 std::string placementText(const Placement &placement);
-/// Inverse of placementText(); nothing for text of another form.
-std::optional<Placement> placementFromText(std::string_view text);
+/// Inverse of placementText(); nothing for text that does not begin as one. Error (BadInput): one that is malformed.
+Result<std::optional<Placement>> placementFromText(std::string_view text);
 
 /// The training in another program's configuration, before its model and cluster are known; planner `manual` makes a
 /// plan of it.

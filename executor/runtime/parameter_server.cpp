@@ -298,7 +298,8 @@ Status ServedParameters::eachArray(std::size_t first, const Call &call)
                 request.reserved = static_cast<std::int64_t>(array);
                 if (Status done = call(server, request, bytesAt(offset, piece)); !done)
                     return done;
-                if (Status done = server.calls[b].wait(m_context.link, m_context.trainerDeadline(), server.name); !done)
+                if (Status done = server.calls[b].wait(m_context.link, m_context.trainersDeadline(), server.name);
+                    !done)
                     return done;
             }
         }
@@ -388,7 +389,7 @@ Status ServedParameters::close()
         ServerCall last;
         if (Status gone = last.start(m_context.link, server.rank, {}, {}, {}); !gone)
             return gone;
-        if (Status gone = last.wait(m_context.link, m_context.trainerDeadline(), server.name); !gone)
+        if (Status gone = last.wait(m_context.link, m_context.trainersDeadline(), server.name); !gone)
             return gone;
     }
     return {};

@@ -50,6 +50,8 @@ struct SampledContext {
     /// Of a trainer: what it waits for comes from a process that waits for another one, knows which one is late, and
     /// says so first.
     [[nodiscard]] std::chrono::nanoseconds trainerDeadline() const { return 2 * deadline(); }
+    /// Of a trainer that waits for the others, or for a server that does: one of them may wait for its sampler.
+    [[nodiscard]] std::chrono::nanoseconds trainersDeadline() const { return 3 * deadline(); }
 };
 
 /// Runs a graph store or a sampler until its trainers end. A store sends rows of its part to samplers that ask for

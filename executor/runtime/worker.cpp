@@ -342,7 +342,7 @@ private:
             options.deadline *= 2; // the server knows who is late, and says so first
         }
         if (m_link != nullptr)
-            options.deadline *= 2; // as SampledContext::trainerDeadline()
+            options.deadline *= 3; // as SampledContext::trainersDeadline()
         if (m_comm->rank() == 0)
             options.onStep = [&drain](const run::StepMetrics &result) { drain.report(result); };
         ResidualsLog residuals;

@@ -45,19 +45,18 @@ Result<AdmmOptions> readAdmmOptions(const Options &options, const std::vector<Op
     settings.gamma = reader.number("gamma", 0, 1);
     settings.rho = reader.number("rho", 0, kMostPenalty);
     settings.ridge = reader.number("ridge", 0, kMostPenalty);
-    settings.duals = reader.choice("duals", {"all", "last"}) == "last" ? method::Duals::Last : method::Duals::All;
-    settings.order =
-        reader.choice("order", {"interleaved", "split"}) == "split" ? method::Order::Split : method::Order::Interleaved;
+    settings.duals = reader.choice("duals") == "last" ? method::Duals::Last : method::Duals::All;
+    settings.order = reader.choice("order") == "split" ? method::Order::Split : method::Order::Interleaved;
     settings.timeRanges = static_cast<int>(reader.integer("time_ranges", 1, kMostWorkers));
     if (settings.timeRanges > 1 && !options.contains("order"))
         settings.order = method::Order::Split; // the other has no ranges
     settings.newtonSteps = static_cast<int>(reader.integer("newton_steps", 1, kMostInnerSteps));
     settings.tanhSteps = static_cast<int>(reader.integer("tanh_steps", 1, kMostInnerSteps));
-    const std::string subproblems = reader.choice("subproblems", {"exact", "linearised", "released"});
+    const std::string subproblems = reader.choice("subproblems");
     settings.subproblems = subproblems == "exact" ? method::Subproblems::Exact
         : subproblems == "released"               ? method::Subproblems::Released
                                                   : method::Subproblems::Linearised;
-    const std::string parallel = reader.choice("parallel", {"synchronous", "asynchronous", "auto"});
+    const std::string parallel = reader.choice("parallel");
     if (parallel != "asynchronous")
         read.modes.push_back(method::Parallel::Synchronous);
     if (parallel != "synchronous")
@@ -202,19 +201,28 @@ std::vector<OptionInfo> AdmmPlanner::options() const
             {"gamma", "0.7", "step t of N has the penalty mu * gamma^(N - t)"},
             {"rho", "1", "penalty of the outputs"},
             {"ridge", "1", "half of it times the squared weights is added to the summed loss"},
-            {"duals", "all", "steps with dual variables: all, or last as published"},
-            {"order", "interleaved",
-             "sweeps walk step by step (interleaved) or one kind of variable at a time (split)"},
+            {"duals", "all", "steps with dual variables: all, or last as published", "", {"all", "last"}},
+            {"order",
+             "interleaved",
+             "sweeps walk step by step (interleaved) or one kind of variable at a time (split)",
+             "",
+             {"interleaved", "split"}},
             {"time_ranges", "1", "devices for each worker, which have equal ranges of the steps in time (order split)"},
             {"newton_steps", "6", "inner steps on each sample's outputs"},
             {"tanh_steps", "3", "inner steps on each hidden unit's input"},
-            {"subproblems", "exact",
+            {"subproblems",
+             "exact",
              "solve them (exact), take one step on a majorant as published (linearised), or with "
-             "the signs of the authors' code, which do not train (released)"},
-            {"parallel", "synchronous",
+             "the signs of the authors' code, which do not train (released)",
+             "",
+             {"exact", "linearised", "released"}},
+            {"parallel",
+             "synchronous",
              "workers wait for each other's sums (synchronous), a server for some of them (asynchronous), or what is "
              "faster "
-             "in the simulator (auto)"},
+             "in the simulator (auto)",
+             "",
+             {"synchronous", "asynchronous", "auto"}},
             {"barrier", "0", "asynchronous: workers that a new version waits for; 0: tried"},
             {"delay", "0", "asynchronous: versions that a worker may be late; 0: tried"},
             {"proximal", "0", "asynchronous: weight of the distance between two versions' parameters"},

@@ -635,8 +635,8 @@ Result<Settings> read(const Options &options, const std::vector<OptionInfo> &kno
                         "interleaved plans are made; add 1f1b");
     settings.mostStages = static_cast<std::size_t>(reader.integer("max_stages", 0, 1 << 20));
     settings.mostTensor = static_cast<int>(reader.integer("max_tensor", 0, 1 << 20));
-    settings.zero = reader.choice("zero", {"search", "keep"}) == "search";
-    settings.policies = reader.choice("policies", {"search", "none"}) == "search";
+    settings.zero = reader.choice("zero") == "search";
+    settings.policies = reader.choice("policies") == "search";
     settings.windows = static_cast<std::size_t>(reader.integer("windows", 1, 64));
     settings.simulations = static_cast<std::size_t>(reader.integer("simulations", 2, 1 << 30));
     settings.exact = static_cast<std::size_t>(reader.integer("exact", 0, 1 << 30));
@@ -650,22 +650,25 @@ Result<Settings> read(const Options &options, const std::vector<OptionInfo> &kno
 
 std::vector<OptionInfo> AutoPlanner::options() const
 {
-    return {{"seeds", "auto",
-             fmt::format("planners whose answers begin the search, by commas, or none; auto: all of them, on more than "
-                         "{} devices the quick ones",
-                         kFewDevices)},
-            {"schedules", "1f1b,dapple-b,zb-h1,interleaved-1f1b",
-             "orders of passes to search, by commas: gpipe, 1f1b, dapple-a, dapple-b, zb-h1, interleaved-1f1b; or all"},
-            {"max_stages", "0", "most pipeline stages; 0: any number", "0"},
-            {"max_tensor", "0", "most devices that share the tensors of a replica; 0: those of a machine", "0"},
-            {"zero", "search", "search: levels from --zero up to 3; keep: --zero as it is", "search"},
-            {"policies", "search",
-             "search: memory policies where a plan recomputes or does not fit; none: recomputation by stage alone",
-             "search"},
-            {"windows", "16", "parts that the line of devices is cut into at most; the search costs their square"},
-            {"simulations", "512", "plans that are simulated beside the seeds"},
-            {"exact", "20000", "a space of at most this many plans is searched whole"},
-            {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"}};
+    return {
+        {"seeds", "auto",
+         fmt::format("planners whose answers begin the search, by commas, or none; auto: all of them, on more than "
+                     "{} devices the quick ones",
+                     kFewDevices)},
+        {"schedules", "1f1b,dapple-b,zb-h1,interleaved-1f1b",
+         "orders of passes to search, by commas: gpipe, 1f1b, dapple-a, dapple-b, zb-h1, interleaved-1f1b; or all"},
+        {"max_stages", "0", "most pipeline stages; 0: any number", "0"},
+        {"max_tensor", "0", "most devices that share the tensors of a replica; 0: those of a machine", "0"},
+        {"zero", "search", "search: levels from --zero up to 3; keep: --zero as it is", "search", {"search", "keep"}},
+        {"policies",
+         "search",
+         "search: memory policies where a plan recomputes or does not fit; none: recomputation by stage alone",
+         "search",
+         {"search", "none"}},
+        {"windows", "16", "parts that the line of devices is cut into at most; the search costs their square"},
+        {"simulations", "512", "plans that are simulated beside the seeds"},
+        {"exact", "20000", "a space of at most this many plans is searched whole"},
+        {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"}};
 }
 
 Result<PlanReport> AutoPlanner::plan(const Problem &problem, const Options &options, Progress &progress) const

@@ -43,9 +43,8 @@ Result<Settings> settingsFrom(const Options &options, const std::vector<OptionIn
     settings.radius = reader.number("radius", 0, 1);
     settings.reserve = reader.number("memory_reserve", 0, 0.9);
     settings.communication = reader.number("communication", 0, 1e6);
-    settings.linkage = reader.choice("linkage", {"on", "off"}) == "on";
-    settings.consistency =
-        reader.choice("consistency", {"breadth-first", "arc"}) == "arc" ? Consistency::Arc : Consistency::BreadthFirst;
+    settings.linkage = reader.choice("linkage") == "on";
+    settings.consistency = reader.choice("consistency") == "arc" ? Consistency::Arc : Consistency::BreadthFirst;
     if (!reader.status())
         return reader.status().error();
     const auto resume = options.find("resume");
@@ -376,8 +375,12 @@ std::vector<OptionInfo> AutoMapPlanner::options() const
              "how far from balanced a pipeline may be cut, as a share of the whole time; at least 8 layers"},
             {"communication", "0.05",
              "penalty of all-reduced bytes in the score of a partitioning, per byte of the parameters"},
-            {"linkage", "on", "off: splits that contradict earlier decisions may be tried"},
-            {"consistency", "breadth-first", "breadth-first, or arc: follow every choice that a decision narrows"},
+            {"linkage", "on", "off: splits that contradict earlier decisions may be tried", "", {"on", "off"}},
+            {"consistency",
+             "breadth-first",
+             "breadth-first, or arc: follow every choice that a decision narrows",
+             "",
+             {"breadth-first", "arc"}},
             {"resume", "none", "option resume of an earlier plan by automap: the search continues from there"},
             {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"}};
 }

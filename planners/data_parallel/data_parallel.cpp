@@ -127,9 +127,11 @@ Result<PlanReport> fastest(const Problem &problem, const Options &options, const
 
 std::vector<OptionInfo> DataParallelPlanner::options() const
 {
-    return {{"recompute", "never",
+    return {{"recompute",
+             "never",
              "never, or auto: run the forward pass again before backward where the model does not fit otherwise",
-             "auto"},
+             "auto",
+             {"never", "auto"}},
             {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"}};
 }
 
@@ -138,8 +140,7 @@ Result<PlanReport> DataParallelPlanner::plan(const Problem &problem, const Optio
     if (Status status = validate(problem); !status)
         return status.error();
     OptionReader reader(options, this->options());
-    const Settings settings{reader.choice("recompute", {"never", "auto"}) == "auto",
-                            reader.number("memory_reserve", 0, 0.9)};
+    const Settings settings{reader.choice("recompute") == "auto", reader.number("memory_reserve", 0, 0.9)};
     if (!reader.status())
         return reader.status().error();
     const auto devices = static_cast<std::int64_t>(problem.subject.cluster->devices().size());

@@ -47,12 +47,9 @@ Result<GnnSettings> readSettings(const Options &options, const std::vector<Optio
     settings.sampleSeconds = reader.number("sample_seconds", 0, 1e6);
     settings.servers = reader.integer("servers", 0, 1 << 16);
     settings.chunkBytes = reader.integer("chunk_bytes", 1, std::int64_t{1} << 40);
-    settings.search = reader.choice("search", {"explore", "initial", "exhaustive"});
+    settings.search = reader.choice("search");
     settings.proposals = reader.integer("proposals", 0, 1 << 24);
-    std::vector<std::string> policies;
-    for (const TransferPolicy policy : planloom::gnn::kTransferPolicies)
-        policies.emplace_back(planloom::gnn::name(policy));
-    const auto policy = planloom::gnn::transferPolicyFromName(reader.choice("transfers", policies));
+    const auto policy = planloom::gnn::transferPolicyFromName(reader.choice("transfers"));
     if (!reader.status())
         return reader.status().error();
     settings.transfers = policy ? *policy : settings.transfers;
@@ -252,6 +249,9 @@ Status checkCounts(const Problem &problem, GnnSettings &settings)
 
 std::vector<OptionInfo> GnnPlanner::options() const
 {
+    std::vector<std::string> policies;
+    for (const TransferPolicy policy : planloom::gnn::kTransferPolicies)
+        policies.emplace_back(planloom::gnn::name(policy));
     return {{"trainers", "0", "replicas of the model; 0: one on each device"},
             {"samplers", "1", "samplers of each trainer"},
             {"prefetch", "2",
@@ -262,9 +262,14 @@ std::vector<OptionInfo> GnnPlanner::options() const
             {"sample_seconds", "0",
              "seconds in which a sampler puts together a mini-batch; 0: as profiled, else by the memory's bandwidth"},
             {"seed", "1", "of the trees and of the search"},
-            {"search", "explore", "explore (Markov chain), initial (first feasible placement) or exhaustive"},
+            {"search",
+             "explore",
+             "explore (Markov chain), initial (first feasible placement) or exhaustive",
+             "",
+             {"explore", "initial", "exhaustive"}},
             {"proposals", "0", "changes that explore tries; 0: 1,000, fewer for a large job: some 10 seconds"},
-            {"transfers", "degree", "how connections share a network card: static, degree, max-min, iteration-first"},
+            {"transfers", "degree", "how connections share a network card: static, degree, max-min, iteration-first",
+             "", policies},
             {"chunk_bytes", "262144", "messages are sent in pieces of so many bytes"}};
 }
 

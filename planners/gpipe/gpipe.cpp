@@ -100,8 +100,11 @@ plan::Estimate estimateOf(const Problem &problem, const plan::Plan &plan)
 std::vector<OptionInfo> GpipePlanner::options() const
 {
     return {{"stages", "0", "pipeline stages; 0: as many as there are devices (or layers)", "0"},
-            {"recompute", "never",
-             "run forward again before backward: never, always, or auto (stages that do not fit otherwise)", "auto"},
+            {"recompute",
+             "never",
+             "run forward again before backward: never, always, or auto (stages that do not fit otherwise)",
+             "auto",
+             {"never", "always", "auto"}},
             {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"}};
 }
 
@@ -110,8 +113,8 @@ Result<PlanReport> GpipePlanner::plan(const Problem &problem, const Options &opt
     if (Status status = validate(problem); !status)
         return status.error();
     OptionReader reader(options, this->options());
-    Settings settings{static_cast<std::size_t>(reader.integer("stages", 0, 1000000)),
-                      reader.choice("recompute", {"never", "always", "auto"}), reader.number("memory_reserve", 0, 0.9)};
+    Settings settings{static_cast<std::size_t>(reader.integer("stages", 0, 1000000)), reader.choice("recompute"),
+                      reader.number("memory_reserve", 0, 0.9)};
     if (!reader.status())
         return reader.status().error();
     const std::size_t most = std::min(problem.subject.layers().size(), problem.subject.cluster->devices().size());

@@ -46,11 +46,16 @@ OptionReader::OptionReader(const Options &options, std::vector<OptionInfo> known
     }
 }
 
+const OptionInfo *OptionReader::infoOf(const std::string &key) const
+{
+    const auto info = std::ranges::find(m_known, key, &OptionInfo::key);
+    return info == m_known.end() ? nullptr : &*info;
+}
+
 std::string OptionReader::fallbackOf(const std::string &key) const
 {
-    const auto info =
-        std::find_if(m_known.begin(), m_known.end(), [&](const OptionInfo &entry) { return entry.key == key; });
-    return info == m_known.end() ? std::string() : info->fallback;
+    const OptionInfo *info = infoOf(key);
+    return info == nullptr ? std::string() : info->fallback;
 }
 
 std::string OptionReader::textOf(const std::string &key) const
@@ -102,8 +107,10 @@ double OptionReader::number(const std::string &key, double least, double most)
     return value;
 }
 
-std::string OptionReader::choice(const std::string &key, const std::vector<std::string> &allowed)
+std::string OptionReader::choice(const std::string &key)
 {
+    const OptionInfo *info = infoOf(key);
+    const std::vector<std::string> allowed = info == nullptr ? std::vector<std::string>() : info->choices;
     const std::string text = textOf(key);
     if (std::find(allowed.begin(), allowed.end(), text) != allowed.end())
         return text;

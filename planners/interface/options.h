@@ -19,7 +19,8 @@ public:
     /// A comma-separated list; the fallback names the empty list.
     std::vector<std::int64_t> integers(const std::string &key, std::int64_t least, std::int64_t most);
     double number(const std::string &key, double least, double most);
-    std::string choice(const std::string &key, const std::vector<std::string> &allowed);
+    /// One of the option's choices.
+    std::string choice(const std::string &key);
     /// A comma-separated list of at least one of @p allowed, without repeats, in the order of @p allowed.
     std::vector<std::string> choices(const std::string &key, const std::vector<std::string> &allowed);
 
@@ -27,6 +28,7 @@ public:
     [[nodiscard]] const Status &status() const { return m_status; }
 
 private:
+    [[nodiscard]] const OptionInfo *infoOf(const std::string &key) const;
     [[nodiscard]] std::string fallbackOf(const std::string &key) const;
     [[nodiscard]] std::string textOf(const std::string &key) const;
     void refuse(const std::string &message);

@@ -61,6 +61,7 @@ struct OptionInfo {
     std::string about;
     std::string relaxed = {}; ///< the value with which most plans fit, which a planner that finds none tries
                               ///< (common/remedy.h); empty: no value makes more fit
+    std::vector<std::string> choices = {}; ///< the values that it can have; empty: a number, a list or free text
 };
 
 /// A planner is a function from a problem to a plan: no clock, file or global in it, deterministic for equal input.

@@ -70,15 +70,12 @@ Result<Settings> settingsFrom(const Options &options, const std::vector<OptionIn
     settings.tensor = static_cast<std::size_t>(reader.integer("tensor", 1, kMostDevices));
     settings.pipeline = static_cast<std::size_t>(reader.integer("pipeline", 1, kMostDevices));
     settings.interleave = static_cast<std::size_t>(reader.integer("interleave", 1, kMostDevices));
-    const std::string again = reader.choice("recompute", {"never", "selective", "layers", "always"});
+    const std::string again = reader.choice("recompute");
     settings.recompute = plan::recomputeFromName(again == "always" ? "full" : again).value_or(plan::Recompute::None);
     settings.registers = static_cast<int>(reader.integer("registers", 0, kMostDevices));
-    settings.layout.sequenceParallel = reader.choice("sequence", {"off", "on"}) == "on";
-    settings.layout.vocabularyParallel = reader.choice("vocabulary", {"off", "on"}) == "on";
-    settings.schedule =
-        plan::scheduleFromName(
-            reader.choice("schedule", {"1f1b", "gpipe", "dapple-a", "dapple-b", "interleaved-1f1b", "zb-h1"}))
-            .value_or(settings.schedule);
+    settings.layout.sequenceParallel = reader.choice("sequence") == "on";
+    settings.layout.vocabularyParallel = reader.choice("vocabulary") == "on";
+    settings.schedule = plan::scheduleFromName(reader.choice("schedule")).value_or(settings.schedule);
     for (const std::int64_t cut : reader.integers("cuts", 1, kMostDevices))
         settings.cuts.push_back(static_cast<std::size_t>(cut));
     if (!reader.status())
@@ -225,13 +222,19 @@ std::vector<OptionInfo> ManualPlanner::options() const
             {"tensor", "1", "devices that share the tensors of a replica"},
             {"pipeline", "1", "number of stages; cuts minimise the time of the slowest"},
             {"interleave", "1", "stages on each device: the pipeline goes round its devices that many times"},
-            {"sequence", "off", "on: between the blocks activations are split along the tokens"},
-            {"vocabulary", "off", "on: the token table and the head are split over the vocabulary"},
-            {"schedule", "1f1b",
-             "1f1b (interleaved-1f1b where interleave is above 1), gpipe, dapple-a, dapple-b or zb-h1"},
-            {"recompute", "never",
+            {"sequence", "off", "on: between the blocks activations are split along the tokens", "", {"off", "on"}},
+            {"vocabulary", "off", "on: the token table and the head are split over the vocabulary", "", {"off", "on"}},
+            {"schedule",
+             "1f1b",
+             "1f1b (interleaved-1f1b where interleave is above 1), gpipe, dapple-a, dapple-b or zb-h1",
+             "",
+             {"1f1b", "gpipe", "dapple-a", "dapple-b", "interleaved-1f1b", "zb-h1"}},
+            {"recompute",
+             "never",
              "always: every stage keeps only its inputs and runs forward again before backward; layers: each layer "
-             "does; selective: attention"},
+             "does; selective: attention",
+             "",
+             {"never", "selective", "layers", "always"}},
             {"cuts", "balanced", "first layers of all stages but the first, such as 4,7"},
             {"devices", kFirstDevices,
              "numbers of the devices in the order of ranks (tensor-parallel ones next to each other, then replicas, "

@@ -71,7 +71,7 @@ Result<Settings> settingsFrom(const Options &options, const std::vector<OptionIn
     OptionReader reader(options, known);
     Settings settings;
     settings.dimensions = static_cast<std::size_t>(reader.integer("dimensions", 1, 4));
-    settings.recompute = reader.choice("recompute", {"never", "auto"}) == "auto";
+    settings.recompute = reader.choice("recompute") == "auto";
     settings.reserve = reader.number("memory_reserve", 0, 0.9);
     settings.solve.largestTable = static_cast<std::size_t>(reader.integer("largest_table", 1, std::int64_t{1} << 26));
     if (!reader.status())
@@ -380,8 +380,11 @@ std::vector<OptionInfo> OneFlowPlanner::options() const
     return {{"mesh", "auto",
              "sizes of the device mesh, data parallel first, such as 2,4; auto: every mesh of all devices", "auto"},
             {"dimensions", "3", "dimensions that a mesh may have at most"},
-            {"recompute", "never",
-             "never, or auto: run the forward pass again before backward where nothing fits otherwise", "auto"},
+            {"recompute",
+             "never",
+             "never, or auto: run the forward pass again before backward where nothing fits otherwise",
+             "auto",
+             {"never", "auto"}},
             {"largest_table", "1048576",
              "entries of the largest table that elimination may leave; larger ones are refined locally"},
             {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"}};

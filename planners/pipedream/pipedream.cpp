@@ -190,10 +190,14 @@ std::vector<Level> levelsOf(const cluster::Cluster &cluster)
 
 std::vector<OptionInfo> PipeDreamPlanner::options() const
 {
-    return {{"cuts", "branches",
-             "branches: cuts may go through branches of the model at different depths, where stages stay runs of "
-             "layers; chain: between layers of the chain only"},
-            {"recompute", "never", "run forward again before backward: never or always", "always"}};
+    return {
+        {"cuts",
+         "branches",
+         "branches: cuts may go through branches of the model at different depths, where stages stay runs of "
+         "layers; chain: between layers of the chain only",
+         "",
+         {"branches", "chain"}},
+        {"recompute", "never", "run forward again before backward: never or always", "always", {"never", "always"}}};
 }
 
 Result<PlanReport> PipeDreamPlanner::plan(const Problem &problem, const Options &options, Progress &progress) const
@@ -202,8 +206,8 @@ Result<PlanReport> PipeDreamPlanner::plan(const Problem &problem, const Options 
         return status.error();
     OptionReader reader(options, this->options());
     Settings settings;
-    settings.branches = reader.choice("cuts", {"branches", "chain"}) == "branches";
-    settings.recompute = reader.choice("recompute", {"never", "always"});
+    settings.branches = reader.choice("cuts") == "branches";
+    settings.recompute = reader.choice("recompute");
     if (!reader.status())
         return reader.status().error();
     std::optional<PlanReport> best;

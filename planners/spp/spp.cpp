@@ -39,14 +39,12 @@ Result<Settings> read(const Options &options, const std::vector<OptionInfo> &kno
     Settings settings;
     settings.stages = static_cast<std::size_t>(reader.integer("stages", 0, 1000000));
     settings.microBatches = reader.integer("micro_batches", 0, 1000000);
-    settings.byId = reader.choice("order", {"cuts", "ids"}) == "ids";
-    settings.communication =
-        reader.choice("communication", {"cluster", "pairs"}) == "pairs" ? Communication::Pairs : Communication::Cluster;
-    settings.tie =
-        reader.choice("tie", {"backward", "forward"}) == "forward" ? TieBreak::ForwardFirst : TieBreak::BackwardFirst;
-    const std::string duplex = reader.choice("duplex", {"auto", "half", "full"});
+    settings.byId = reader.choice("order") == "ids";
+    settings.communication = reader.choice("communication") == "pairs" ? Communication::Pairs : Communication::Cluster;
+    settings.tie = reader.choice("tie") == "forward" ? TieBreak::ForwardFirst : TieBreak::BackwardFirst;
+    const std::string duplex = reader.choice("duplex");
     settings.duplex = duplex == "full" || (duplex == "auto" && cluster.fullDuplex()) ? Duplex::Full : Duplex::Half;
-    const std::string recompute = reader.choice("recompute", {"never", "always", "auto"});
+    const std::string recompute = reader.choice("recompute");
     settings.recompute = recompute == "always" ? Recompute::Always
         : recompute == "auto"                  ? Recompute::Auto
                                                : Recompute::Never;
@@ -237,14 +235,27 @@ std::vector<OptionInfo> SppPlanner::options() const
     return {
         {"stages", "0", "pipeline stages; 0: every number is tried", "0"},
         {"micro_batches", "0", "micro-batches of an iteration; 0: several numbers are tried", "0"},
-        {"order", "cuts", "line of devices: cuts (recursive minimum cuts) or ids"},
-        {"communication", "cluster",
-         "cluster: the cluster's own model; pairs: every sender with every receiver at once, the slowest pair decides"},
-        {"tie", "backward", "which runs first where two passes fall into one cycle: backward or forward"},
-        {"duplex", "auto",
-         "whether a channel's directions wait for each other: half, full, or auto (as the cluster's links)"},
-        {"recompute", "never",
-         "run forward again before backward: never, always, or auto (stages that do not fit otherwise)", "auto"},
+        {"order", "cuts", "line of devices: cuts (recursive minimum cuts) or ids", "", {"cuts", "ids"}},
+        {"communication",
+         "cluster",
+         "cluster: the cluster's own model; pairs: every sender with every receiver at once, the slowest pair decides",
+         "",
+         {"cluster", "pairs"}},
+        {"tie",
+         "backward",
+         "which runs first where two passes fall into one cycle: backward or forward",
+         "",
+         {"backward", "forward"}},
+        {"duplex",
+         "auto",
+         "whether a channel's directions wait for each other: half, full, or auto (as the cluster's links)",
+         "",
+         {"auto", "half", "full"}},
+        {"recompute",
+         "never",
+         "run forward again before backward: never, always, or auto (stages that do not fit otherwise)",
+         "auto",
+         {"never", "always", "auto"}},
         {"max_in_flight", "0",
          "micro-batches that a stage may keep at once; 0: as many as the schedule wants and memory holds"},
         {"windows", fmt::format("{}", kMostWindows),

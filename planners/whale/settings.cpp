@@ -13,28 +13,49 @@ std::vector<OptionInfo> optionList()
     return {
         {"task_graphs", "0", "task graphs that a model without annotations is cut into; 0: 1, 2, 4, 8 and 16 are tried",
          "0"},
-        {"balance", "memory",
+        {"balance",
+         "memory",
          "shares of unequal devices: memory (in proportion to speed, moved where memory is short), time (shortest "
          "slowest device) or even",
-         "memory"},
+         "memory",
+         {"memory", "time", "even"}},
         {"micro_batches", "0", "micro-batches of an iteration; 0: several numbers are tried", "0"},
-        {"order", "backward",
+        {"order",
+         "backward",
          "which runs first where two passes could: backward, forward, or optimizer (backward, one forward further "
-         "ahead)"},
-        {"cut", "exact",
+         "ahead)",
+         "",
+         {"backward", "forward", "optimizer"}},
+        {"cut",
+         "exact",
          "how task graphs are cut: exact (fastest slowest), walk (the paper's, operators to the nearest target) or "
-         "buckets (the released one's)"},
-        {"pattern", "least",
+         "buckets (the released one's)",
+         "",
+         {"exact", "walk", "buckets"}},
+        {"pattern",
+         "least",
          "sharding of split tensors: least (bytes sent), layers (attention and feed-forward layers as units) or single "
-         "(operator by operator)"},
-        {"speed", "measured", "speed of a device: measured (by the cost model) or peak (its float32 data sheet)"},
-        {"memory", "fixed",
+         "(operator by operator)",
+         "",
+         {"least", "layers", "single"}},
+        {"speed",
+         "measured",
+         "speed of a device: measured (by the cost model) or peak (its float32 data sheet)",
+         "",
+         {"measured", "peak"}},
+        {"memory",
+         "fixed",
          "memory of a share: fixed (weights in full, the rest in proportion) or proportional (all of it, as the paper "
-         "has it)"},
+         "has it)",
+         "",
+         {"fixed", "proportional"}},
         {"place", "all",
          "inside (a copy of the model within a node), across (over the nodes in turn), or all: both are tried", "all"},
-        {"recompute", "never",
-         "run forward again before backward: never, always, or auto (task graphs that do not fit otherwise)", "auto"},
+        {"recompute",
+         "never",
+         "run forward again before backward: never, always, or auto (task graphs that do not fit otherwise)",
+         "auto",
+         {"never", "always", "auto"}},
         {"candidates", "8", "plans that are simulated whole before the fastest is chosen"},
         {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"}};
 }
@@ -45,23 +66,23 @@ Result<Settings> readSettings(const Options &options, const Problem &problem)
     Settings settings;
     settings.taskGraphs = static_cast<std::size_t>(reader.integer("task_graphs", 0, 1000000));
     settings.microBatches = reader.integer("micro_batches", 0, 1000000000);
-    const std::string order = reader.choice("order", {"backward", "forward", "optimizer"});
+    const std::string order = reader.choice("order");
     settings.order = order == "forward" ? Order::ForwardFirst
         : order == "optimizer"          ? Order::Optimizer
                                         : Order::BackwardFirst;
-    const std::string balance = reader.choice("balance", {"memory", "time", "even"});
+    const std::string balance = reader.choice("balance");
     settings.sharing = balance == "time" ? Sharing::Time : balance == "even" ? Sharing::Even : Sharing::Algorithm1;
-    const std::string cut = reader.choice("cut", {"exact", "walk", "buckets"});
+    const std::string cut = reader.choice("cut");
     settings.cut = cut == "walk" ? Cut::Walk : cut == "buckets" ? Cut::Buckets : Cut::Exact;
-    const std::string pattern = reader.choice("pattern", {"least", "layers", "single"});
+    const std::string pattern = reader.choice("pattern");
     settings.pattern = pattern == "layers" ? PatternChoice::Layers
         : pattern == "single"              ? PatternChoice::Single
                                            : PatternChoice::Least;
-    settings.peakSpeeds = reader.choice("speed", {"measured", "peak"}) == "peak";
-    settings.proportionalMemory = reader.choice("memory", {"fixed", "proportional"}) == "proportional";
+    settings.peakSpeeds = reader.choice("speed") == "peak";
+    settings.proportionalMemory = reader.choice("memory") == "proportional";
     for (const std::string &place : reader.choices("place", {"inside", "across"}))
         settings.intraNode.push_back(place == "inside");
-    const std::string recompute = reader.choice("recompute", {"never", "always", "auto"});
+    const std::string recompute = reader.choice("recompute");
     settings.recompute = recompute == "always" ? Recompute::Always
         : recompute == "auto"                  ? Recompute::Auto
                                                : Recompute::Never;

@@ -9,8 +9,10 @@
 
 #include <QTest>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <set>
 
 using namespace planloom;
@@ -78,11 +80,16 @@ private slots:
     void registryNamesThem()
     {
         std::set<std::string> names;
-        for (const planners::Planner *planner : planners::allPlanners()) {
+        std::vector<const planners::Planner *> all = planners::allPlanners();
+        std::ranges::copy(planners::jobPlanners(), std::back_inserter(all));
+        for (const planners::Planner *planner : all) {
             QVERIFY(names.insert(planner->name()).second);
             QVERIFY(!planner->about().empty());
-            for (const planners::OptionInfo &option : planner->options())
+            for (const planners::OptionInfo &option : planner->options()) {
                 QVERIFY(!option.key.empty() && !option.fallback.empty() && !option.about.empty());
+                QVERIFY2(option.choices.empty() || std::ranges::count(option.choices, option.fallback) == 1,
+                         option.key.c_str());
+            }
             QVERIFY(must(planners::findPlanner(planner->name())) == planner);
         }
         for (const char *name : {"data-parallel", "gpipe", "dapple"})
@@ -103,6 +110,27 @@ private slots:
                 options[option.key] = option.fallback;
             QVERIFY(planned(problem, planner->name(), options).predicted.iterationSeconds > 0);
         }
+    }
+
+    void otherChoicesAreRefused()
+    {
+        const Problem problem = testing::problemOf(smallGpt(), testing::smallCluster(1, 2), 8);
+        NoProgress progress;
+        int tried = 0;
+        for (const planners::Planner *planner : planners::allPlanners()) {
+            for (const planners::OptionInfo &option : planner->options()) {
+                if (option.choices.empty())
+                    continue;
+                const auto report = planner->plan(problem, {{option.key, "magic"}}, progress);
+                QVERIFY2(!report && report.error().code == ErrorCode::BadInput, option.key.c_str());
+                ++tried;
+                const std::string &said = report.error().message;
+                QVERIFY2(said.starts_with("option " + option.key + "=magic is not known"), said.c_str());
+                for (const std::string &choice : option.choices)
+                    QVERIFY2(said.find(choice) != std::string::npos, said.c_str());
+            }
+        }
+        QVERIFY(tried > 30);
     }
 
     void wrongProblems_data()

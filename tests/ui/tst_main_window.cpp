@@ -22,6 +22,8 @@
 #include <QApplication>
 #include <QCheckBox>
 #include <QComboBox>
+#include <QLineEdit>
+#include <QWheelEvent>
 #include <QDialogButtonBox>
 #include <QMenuBar>
 #include <QDir>
@@ -71,6 +73,7 @@ private Q_SLOTS:
     void anUnsavedPlanIsNotDroppedUnasked();
     void closingAsksAboutARun();
     void aModelThatCannotBeLoadedIsNotPlannedFor();
+    void plannerDialogOffersChoices();
     void plannerDialogAsksForEverything();
     void plannerDialogShowsItsHintsWhole();
     void plannerDialogTakesExchangeAndLoss();
@@ -614,6 +617,29 @@ void TestMainWindow::plannerDialogShowsItsHintsWhole()
     QCOMPARE(dialog.request().planner, std::string("auto"));
     auto *buttons = dialog.findChild<QDialogButtonBox *>();
     QVERIFY(dialog.rect().contains(buttons->geometry()));
+}
+
+/// An option that has one of a few values is a list of them, and empty as long as nothing was chosen.
+void TestMainWindow::plannerDialogOffersChoices()
+{
+    PlannerDialog dialog(*m_state);
+    PlanRequest dapple;
+    dapple.planner = "dapple";
+    dialog.setRequest(dapple);
+    QComboBox *schedules = nullptr;
+    for (QComboBox *list : dialog.findChildren<QComboBox *>())
+        if (list->isEditable() && list->findText(QStringLiteral("gpipe")) >= 0
+            && list->lineEdit()->placeholderText() == QLatin1String("dapple"))
+            schedules = list;
+    QVERIFY(schedules);
+    QCOMPARE(schedules->count(), 3);
+    QVERIFY(dialog.request().options.empty());
+    QWheelEvent wheel(QPointF(5, 5), schedules->mapToGlobal(QPointF(5, 5)), {}, QPoint(0, -120), Qt::NoButton,
+                      Qt::NoModifier, Qt::NoScrollPhase, false);
+    QCoreApplication::sendEvent(schedules, &wheel);
+    QVERIFY(dialog.request().options.empty());
+    schedules->setCurrentText(QStringLiteral("gpipe"));
+    QCOMPARE(dialog.request().options.at("schedule"), std::string("gpipe"));
 }
 
 void TestMainWindow::plannerDialogAsksForEverything()

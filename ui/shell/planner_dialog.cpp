@@ -14,12 +14,22 @@
 #include <QPushButton>
 #include <QScreen>
 #include <QVBoxLayout>
+#include <QWheelEvent>
 
 #include <algorithm>
 
 namespace planloom::ui {
 
 namespace {
+
+/// A list among lines that are scrolled: the wheel passes over it.
+class ChoiceBox final : public QComboBox {
+public:
+    using QComboBox::QComboBox;
+
+protected:
+    void wheelEvent(QWheelEvent *event) override { event->ignore(); }
+};
 
 constexpr int kLargestBatch = 1'000'000;
 constexpr const char *kSwitchAfter = "switch_after"; // of planner admm: iterations before steps by gradients
@@ -178,13 +188,12 @@ void PlannerDialog::showPlanner()
     if (samplesGraph((*planner)->name()))
         addGraphRow();
     for (const planners::OptionInfo &option : (*planner)->options()) {
-        auto *field = new QLineEdit(this);
-        field->setPlaceholderText(qt(option.fallback));
-        field->setToolTip(qt(option.about));
+        QWidget *row = nullptr;
+        QLineEdit *field = fieldOf(option, row);
         auto *about = new QLabel(qt(option.about), this);
         about->setWordWrap(true);
         about->setEnabled(false);
-        m_options->addRow(nameOfOption(option.key), field);
+        m_options->addRow(nameOfOption(option.key), row);
         m_options->addRow(QString(), about);
         m_fields.emplace_back(option.key, field);
         if (option.key == kSwitchAfter)
@@ -192,6 +201,27 @@ void PlannerDialog::showPlanner()
     }
     enableOptimizer();
     m_group->setTitle(m_fields.empty() ? tr("The planner has no options") : tr("Options of the planner"));
+}
+
+/// Where the option is entered: @p row, a line, or one with the list of its choices.
+QLineEdit *PlannerDialog::fieldOf(const planners::OptionInfo &option, QWidget *&row)
+{
+    QLineEdit *field = nullptr;
+    if (option.choices.empty()) {
+        row = field = new QLineEdit(this);
+    } else {
+        auto *list = new ChoiceBox(this);
+        list->setEditable(true);
+        list->setInsertPolicy(QComboBox::NoInsert);
+        for (const std::string &choice : option.choices)
+            list->addItem(qt(choice));
+        list->setCurrentIndex(-1);
+        field = list->lineEdit();
+        row = list;
+    }
+    field->setPlaceholderText(qt(option.fallback));
+    row->setToolTip(qt(option.about));
+    return field;
 }
 
 void PlannerDialog::addGraphRow()

@@ -43,6 +43,7 @@ private:
     QFormLayout *makeForm();
     void fillSources(const StudioState &state);
     void showPlanner();
+    [[nodiscard]] QLineEdit *fieldOf(const planners::OptionInfo &option, QWidget *&row);
     void addGraphRow();
     void browseGraph();
     void enableOptimizer();

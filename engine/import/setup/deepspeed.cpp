@@ -45,7 +45,7 @@ public:
         zero();
         tensors();
         if (given(m_top, "planloom"))
-            m_setup.placement = plan::placementFromText(m_top.text("planloom"));
+            placement();
         given(m_top, "zero_allow_untested_optimizer");
         passedBy(m_top, m_known);
         if (m_top.failed())
@@ -65,6 +65,18 @@ private:
         if (value.is_string() && value == "auto")
             object.fail(key, "is 'auto', which the training program fills in; write its value");
         return true;
+    }
+
+    /// The devices of the plan that the file was exported from.
+    void placement()
+    {
+        const auto found = plan::placementFromText(m_top.text("planloom"));
+        if (!found)
+            m_top.fail("planloom", "has what this reader cannot follow: " + found.error().message);
+        else if (!*found)
+            m_top.fail("planloom", "is not a placement; write planloom.devices:8-15/16, or leave it out");
+        else
+            m_setup.placement = *found;
     }
 
     void passedBy(JsonReader &object, const std::set<std::string> &known)

@@ -361,8 +361,12 @@ private:
     {
         if (argument.name != "wandb-exp-name" || argument.values.empty())
             return false;
-        m_setup.placement = plan::placementFromText(argument.values.front());
-        return m_setup.placement.has_value();
+        const auto placement = plan::placementFromText(argument.values.front());
+        if (!placement)
+            fail("--wandb-exp-name: " + placement.error().message, argument.line);
+        else
+            m_setup.placement = *placement;
+        return !placement || placement->has_value();
     }
 
     void settle()

@@ -62,10 +62,7 @@ public:
     {
         if (!m_top.contains("parallelism") && !m_top.contains("training"))
             fail("has neither [parallelism] nor [training], so it is not a configuration of torchtitan", 0);
-        if (const toml::node *text = find("job", "description"))
-            m_setup.placement = plan::placementFromText(text->value_or(std::string()));
-        if (!m_setup.placement)
-            m_read.erase("job");
+        placement();
         model();
         replicas();
         pipeline();
@@ -81,6 +78,19 @@ public:
     }
 
 private:
+    /// The devices of the plan that the file was exported from; a description of the user's is passed by.
+    void placement()
+    {
+        if (const toml::node *text = find("job", "description")) {
+            const auto found = plan::placementFromText(text->value_or(std::string()));
+            if (!found)
+                fail("[job] description: " + found.error().message, lineOf(*text));
+            else
+                m_setup.placement = *found;
+        }
+        if (!m_setup.placement)
+            m_read.erase("job");
+    }
     void fail(std::string message, int line)
     {
         if (!m_error)

@@ -233,29 +233,61 @@ private Q_SLOTS:
     void placements_data()
     {
         QTest::addColumn<QString>("text");
-        QTest::addColumn<QList<qint64>>("devices"); // empty: no placement
-        QTest::newRow("a range") << "planloom.devices:8-11/16" << QList<qint64>{8, 9, 10, 11};
-        QTest::newRow("an order of its own") << "planloom.devices:9,8,2-3/16" << QList<qint64>{9, 8, 2, 3};
-        QTest::newRow("one") << "planloom.devices:0/1" << QList<qint64>{0};
-        for (const char *wrong :
-             {"my run", "planloom.devices:", "planloom.devices:/4", "planloom.devices:0-4/4", "planloom.devices:3-1/4",
-              "planloom.devices:0,0/4", "planloom.devices:0,/4", "planloom.devices:0-99999999999/4",
-              "planloom.devices:0/4x", "planloom.devices:a/4", "planloom.devices:-1/4", "planloom.devices:0/0"})
-            QTest::newRow(wrong) << wrong << QList<qint64>{};
+        QTest::addColumn<QList<qint64>>("devices");
+        QTest::addColumn<QString>("problem"); // without devices and problem: no placement
+        QTest::newRow("a range") << "planloom.devices:8-11/16" << QList<qint64>{8, 9, 10, 11} << "";
+        QTest::newRow("an order of its own") << "planloom.devices:9,8,2-3/16" << QList<qint64>{9, 8, 2, 3} << "";
+        QTest::newRow("one") << "planloom.devices:0/1" << QList<qint64>{0} << "";
+        QTest::newRow("the user's") << "my run" << QList<qint64>{} << "";
+        const std::pair<const char *, const char *> wrong[] = {{"", "it has no /"},
+                                                               {"/4", "'' is not a list of device numbers"},
+                                                               {"0-4/4", "'0-4' names device 4, but the last one is 3"},
+                                                               {"3-1/4", "'3-1' is not a list"},
+                                                               {"0,0/4", "'0,0' names device 0 twice"},
+                                                               {"0,/4", "'0,' is not a list"},
+                                                               {"0-99999999999/4", "'0-99999999999'"},
+                                                               {"0/4x", "'4x' is not a number of devices"},
+                                                               {"a/4", "'a' is not a list"},
+                                                               {"-1/4", "'-1' is not a list"},
+                                                               {"0/0", "'0' is not a number of devices"}};
+        for (const auto &[text, problem] : wrong)
+            QTest::newRow(text) << QString("planloom.devices:%1").arg(text) << QList<qint64>{} << problem;
     }
     void placements()
     {
         QFETCH(QString, text);
         QFETCH(QList<qint64>, devices);
+        QFETCH(QString, problem);
         const auto placement = plan::placementFromText(text.toStdString());
-        QCOMPARE(placement.has_value(), !devices.isEmpty());
-        if (!placement)
+        QCOMPARE(placement.ok(), problem.isEmpty());
+        if (!placement) {
+            const QString said = QString::fromStdString(placement.error().message);
+            QVERIFY2(said.contains(problem) && said.contains("write planloom.devices:8-15/16"), qPrintable(said));
+            return;
+        }
+        QCOMPARE(placement->has_value(), !devices.isEmpty());
+        if (!*placement)
             return;
         QList<qint64> found;
-        for (const DeviceId device : placement->devices)
+        for (const DeviceId device : (*placement)->devices)
             found << device.value;
         QCOMPARE(found, devices);
-        QCOMPARE(plan::placementText(*placement), text.toStdString());
+        QCOMPARE(plan::placementText(**placement), text.toStdString());
+    }
+
+    /// A placement that was edited by hand, and wrongly, is not passed by.
+    void malformedPlacementsAreRefused()
+    {
+        const auto refused = [](const std::string &text, const char *where) {
+            const auto setup = import::readSetup(text, "setup");
+            return !setup && setup.error().text().find(where) != std::string::npos
+                && setup.error().text().find("planloom.devices:8-15/16") != std::string::npos;
+        };
+        QVERIFY(refused("--num-layers 12 --micro-batch-size 1 --lr 1 --wandb-exp-name planloom.devices:8-15/x",
+                        "setup:1: --wandb-exp-name"));
+        QVERIFY(refused("{\n\"train_batch_size\": 8,\n\"planloom\": \"planloom.devices:8-15/4\"}", "setup:3"));
+        QVERIFY(refused("{\n\"train_batch_size\": 8,\n\"planloom\": \"mine\"}", "setup:3"));
+        QVERIFY(refused("[job]\ndescription = \"planloom.devices:1,1/4\"\n" + std::string(kTorchtitan), "setup:2"));
     }
 
     /// Each format carries it in a field that its program only shows; a name of the user's is passed by.
