@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/plan/fingerprint.h"
 #include "engine/plan/plan.h"
+#include "engine/plan/validate.h"
 #include "tests/pass_steps.h"
 
 #include <QTemporaryDir>
@@ -204,8 +205,10 @@ private slots:
         QCOMPARE(notation(plan), std::string("straight"));
         plan.stages = {stage("a", 0, 6, devices(0, 16))};
         QCOMPARE(notation(plan), std::string("DP"));
+        QCOMPARE(replicaText(plan.stages[0]), std::string("16"));
         plan.stages[0].mesh = {4, 4};
         QCOMPARE(notation(plan), std::string("DP 4 x TP 4"));
+        QCOMPARE(replicaText(plan.stages[0]), std::string("4x4"));
         plan.stages[0].mesh = {1, 16};
         QCOMPARE(notation(plan), std::string("TP"));
         plan = good();
