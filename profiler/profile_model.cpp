@@ -273,7 +273,7 @@ Result<cost::Profile> profilePlan(const plan::Plan &plan, const plan::Subject &s
     }
     kernels.finish(profile);
     if (!place->gpu)
-        measureRowWork(*program, plan.optimizer, profile);
+        measureRowWork(*program, profile);
     progress.report(1, "measured");
     return profile;
 }

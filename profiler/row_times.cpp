@@ -2,7 +2,7 @@
 #include "profiler/row_times.h"
 
 #include "engine/base/statistics.h"
-#include "engine/cost/sparse_rows.h"
+#include "engine/cost/row_marks.h"
 #include "executor/runtime/row_packing.h"
 
 #include <algorithm>
@@ -15,9 +15,12 @@ namespace {
 constexpr int kRowSteps = 40;
 constexpr int kRowWarmUp = 5; // of them
 
-double secondsBetween(std::chrono::steady_clock::time_point begin, std::chrono::steady_clock::time_point end)
+template <class Work>
+double secondsOfWork(const Work &work)
 {
-    return std::chrono::duration<double>(end - begin).count();
+    const auto begin = std::chrono::steady_clock::now();
+    work();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 /// Ids that a member looks up in a step.
@@ -35,7 +38,7 @@ const program::Table *busiestTable(const program::Program &program)
     return found == program.tables.end() ? nullptr : &*found;
 }
 
-/// One member's work on ids and rows, with all members' ids of a step and the next.
+/// One member's work on ids and rows, with all members' ids of a step and the next, as runtime::RowExchange does it.
 class RowSteps {
 public:
     RowSteps(const program::Table &table, std::int64_t ids)
@@ -43,10 +46,12 @@ public:
           m_now(table.members.size(), std::vector<std::int64_t>(static_cast<std::size_t>(ids))),
           m_next(m_now),
           m_rows(table.members.size()),
+          m_nextRows(m_rows),
+          m_marks(table.rows),
+          m_inWindow(table.rows),
           m_places(static_cast<std::size_t>(ids)),
           m_delays(table.delays),
-          m_width(std::max<std::int64_t>(1, table.members.front().width())),
-          m_table(static_cast<std::size_t>(table.rows * m_width))
+          m_table(static_cast<std::size_t>(table.rows * table.columns))
     {
         draw(m_now);
         draw(m_next);
@@ -55,40 +60,59 @@ public:
     void advance()
     {
         m_now.swap(m_next);
+        m_rows.swap(m_nextRows);
         draw(m_next);
     }
 
-    /// Which rows each member looks up, which of them some member needs in the next step, and where own ids' rows lie.
+    /// Which rows each member looks up in the next step, which of this one's are among them, and where own ids' rows
+    /// lie.
     void lookUp()
     {
-        for (std::size_t member = 0; member < m_now.size(); ++member) {
-            m_rows[member].assign(m_now[member].begin(), m_now[member].end());
-            cost::makeUnique(m_rows[member]);
+        for (std::size_t member = 0; member < m_next.size(); ++member) {
+            m_marks.mark(m_next[member]);
+            m_nextRows[member].clear();
+            m_marks.append(m_nextRows[member]);
+            m_marks.clear();
         }
         if (m_delays)
             splitRows();
-        std::ranges::transform(m_now.front(), m_places.begin(), [this](std::int64_t id) {
-            return std::ranges::lower_bound(m_rows.front(), id) - m_rows.front().begin();
-        });
+        m_inWindow.clear();
+        m_inWindow.mark(m_rows.front());
+        m_inWindow.countPlaces();
+        std::ranges::transform(m_now.front(), m_places.begin(),
+                               [this](std::int64_t id) { return m_inWindow.placeOf(id); });
     }
 
-    /// Rows of all members, packed, and unpacked again: two pieces each. Returns the pieces.
-    std::int64_t copy()
+    /// Rows of all members with @p width columns, packed, and unpacked again: two pieces each. Returns the pieces.
+    std::int64_t copy(std::int64_t width)
     {
         std::int64_t rows = 0;
         for (const cost::RowIds &each : m_rows)
             rows += std::ssize(each);
-        m_packed.resize(static_cast<std::size_t>(rows * m_width));
+        m_packed.resize(static_cast<std::size_t>(rows * width));
         float *to = m_packed.data();
         for (const cost::RowIds &each : m_rows)
-            to = runtime::packRows(to, m_table.data(), 0, m_width, each);
+            to = runtime::packRows(to, m_table.data(), 0, width, each);
         const float *from = m_packed.data();
         for (const cost::RowIds &each : m_rows)
-            from = runtime::unpackRows(m_table.data(), from, 0, m_width, each);
+            from = runtime::unpackRows(m_table.data(), from, 0, width, each);
         return 2 * rows;
     }
 
-    [[nodiscard]] std::int64_t width() const { return m_width; }
+    /// Rows of all members with @p width columns, as they were packed last, added up. Returns the rows.
+    std::int64_t add(std::int64_t width)
+    {
+        for (const cost::RowIds &each : m_rows)
+            m_marks.mark(each);
+        m_all.clear();
+        m_marks.append(m_all);
+        m_marks.clear();
+        m_sums.assign(m_all.size() * static_cast<std::size_t>(width), 0.0F);
+        const float *from = m_packed.data();
+        for (const cost::RowIds &each : m_rows)
+            from = runtime::addRows(m_sums.data(), m_all, width, from, each);
+        return (from - m_packed.data()) / width;
+    }
 
 private:
     void draw(std::vector<std::vector<std::int64_t>> &ids)
@@ -99,56 +123,90 @@ private:
 
     void splitRows()
     {
-        m_nextOfAll.clear();
-        for (const std::vector<std::int64_t> &each : m_next) {
-            m_unique.assign(each.begin(), each.end());
-            cost::makeUnique(m_unique);
-            cost::unite(m_nextOfAll, m_unique, m_scratch);
-            m_nextOfAll.swap(m_scratch);
-        }
+        for (const cost::RowIds &each : m_nextRows)
+            m_marks.mark(each);
+        m_prior.clear();
+        m_delayed.clear();
         for (const cost::RowIds &each : m_rows)
-            cost::split(each, m_nextOfAll, m_prior, m_delayed);
+            for (const std::int64_t row : each)
+                (m_marks.has(row) ? m_prior : m_delayed).push_back(row);
+        m_marks.clear();
     }
 
     cost::ZipfIds m_zipf;
     std::vector<std::vector<std::int64_t>> m_now, m_next; ///< per member
-    std::vector<cost::RowIds> m_rows;                     ///< per member
-    std::vector<std::int64_t> m_places;                   ///< of own ids
+    std::vector<cost::RowIds> m_rows, m_nextRows;         ///< per member
+    cost::RowMarks m_marks, m_inWindow;
+    std::vector<std::int64_t> m_places; ///< of own ids
     bool m_delays;
-    std::int64_t m_width;
-    std::vector<float> m_table, m_packed;
-    cost::RowIds m_nextOfAll, m_unique, m_scratch, m_prior, m_delayed;
+    std::vector<float> m_table, m_packed, m_sums;
+    cost::RowIds m_prior, m_delayed, m_all;
+};
+
+/// Seconds of a row, and of each of its numbers, from those of a narrow and a wide one.
+struct RowSeconds {
+    double row = 0;
+    double number = 0;
+};
+
+/// Seconds of rows of some columns, and of all, step by step.
+class Rows {
+public:
+    void add(double narrow, double wide)
+    {
+        m_narrow.push_back(narrow);
+        m_wide.push_back(wide);
+    }
+    [[nodiscard]] RowSeconds of(std::int64_t narrowColumns, std::int64_t columns) const
+    {
+        const double narrow = median(m_narrow);
+        const auto few = static_cast<double>(narrowColumns);
+        const double more = static_cast<double>(columns) - few;
+        const double number = more > 0 ? std::max(0.0, median(m_wide) - narrow) / more : narrow / few;
+        return {std::max(0.0, narrow - number * few), number};
+    }
+
+private:
+    std::vector<double> m_narrow, m_wide;
 };
 
 } // namespace
 
-void measureRowWork(const program::Program &program, const plan::Optimizer &optimizer, cost::Profile &profile)
+void measureRowWork(const program::Program &program, cost::Profile &profile)
 {
     const program::Table *table = busiestTable(program);
     if (table == nullptr)
         return;
     const std::int64_t ids = idsOfMember(program, *table);
-    const auto members = static_cast<double>(table->members.size());
-    const auto rate = profile.extra.find("optimizer_seconds_per_parameter");
-    const int streams = optimizer.rule.footprint().streams;
-    // A number that is copied is read and written.
-    const double perNumber = rate == profile.extra.end() || streams == 0 ? 0 : rate->second * 2 / streams;
+    const std::int64_t narrow = std::max<std::int64_t>(1, table->columns / std::ssize(table->members));
     RowSteps steps(*table, ids);
-    std::vector<double> perId, perPiece;
+    std::vector<double> lookUps;
+    Rows copied, added;
     for (int step = 0; step < kRowSteps; ++step) {
         steps.advance();
-        const auto begin = std::chrono::steady_clock::now();
-        steps.lookUp();
-        const auto found = std::chrono::steady_clock::now();
-        const auto pieces = static_cast<double>(steps.copy());
-        const auto end = std::chrono::steady_clock::now();
+        const double lookUp = secondsOfWork([&] { steps.lookUp(); });
+        double seconds[2][2]{}; // per width, of a piece that is copied and of a row that is added
+        for (const bool wide : {false, true}) {
+            const std::int64_t width = wide ? table->columns : narrow;
+            std::int64_t pieces = 0, rows = 0;
+            const double copying = secondsOfWork([&] { pieces = steps.copy(width); });
+            const double adding = secondsOfWork([&] { rows = steps.add(width); });
+            seconds[wide][0] = copying / static_cast<double>(std::max<std::int64_t>(1, pieces));
+            seconds[wide][1] = adding / static_cast<double>(std::max<std::int64_t>(1, rows));
+        }
         if (step < kRowWarmUp)
             continue;
-        perId.push_back(secondsBetween(begin, found) / (static_cast<double>(ids) * (members + 1)));
-        perPiece.push_back(secondsBetween(found, end) / pieces - perNumber * static_cast<double>(steps.width()));
+        lookUps.push_back(lookUp);
+        copied.add(seconds[0][0], seconds[1][0]);
+        added.add(seconds[0][1], seconds[1][1]);
     }
-    profile.extra[cost::kSecondsPerRowId] = median(std::move(perId));
-    profile.extra[cost::kSecondsPerRowPiece] = std::max(0.0, median(std::move(perPiece)));
+    const RowSeconds copy = copied.of(narrow, table->columns), add = added.of(narrow, table->columns);
+    profile.extra[cost::kSecondsPerRowId] =
+        median(std::move(lookUps)) / static_cast<double>(ids * (std::ssize(table->members) + 1));
+    profile.extra[cost::kSecondsPerRowPiece] = copy.row;
+    profile.extra[cost::kSecondsPerRowNumber] = copy.number;
+    profile.extra[cost::kSecondsPerAddedRow] = add.row;
+    profile.extra[cost::kSecondsPerAddedNumber] = add.number;
 }
 
 } // namespace planloom::profiler

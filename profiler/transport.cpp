@@ -5,6 +5,7 @@
 #include "engine/base/statistics.h"
 #include "executor/comm/mpi_communicator.h"
 #include "executor/runtime/affinity.h"
+#include "executor/runtime/rest.h"
 #include "profiler/measurement.h"
 #include "profiler/shared_core_work.h"
 
@@ -27,8 +28,11 @@ constexpr std::int64_t kFactor = 4;
 constexpr int kFewestRounds = 5;
 constexpr int kMostRounds = 200;
 constexpr int kTag = 1;
-constexpr double kShortest = 1e-7;     ///< seconds of a collective
-constexpr int kPiecesBefore = 2;       ///< of work, before a collective of ranks that share cores
+constexpr double kShortest = 1e-7; ///< seconds of a collective
+constexpr int kPiecesBefore = 2;   ///< of work, before a collective of ranks that share cores
+/// Collectives of a round, one behind the other, as a run's lane has them: a network that lets more through after a
+/// pause (a token bucket, a switch's buffer) does so for the first one only.
+constexpr int kInARow = 4;
 constexpr double kLongestBeside = 0.1; ///< seconds of an all-reduce beside work
 constexpr int kFewPieces = 64;
 
@@ -108,8 +112,9 @@ private:
                 Result<comm::Request> request = start(kind, group, bytes);
                 return request ? m_comm.wait(*request, kDeadline, cost::name(kind)) : Status(request.error());
             };
-            if (const Status status =
-                    measure({cost::curveName(kind, static_cast<std::size_t>(members)), bytes, sharesCores(), 1}, once);
+            if (const Status status = measure({cost::curveName(kind, static_cast<std::size_t>(members)), bytes,
+                                               sharesCores(), kind == Collective::Broadcast ? 1 : kInARow, 1},
+                                              once); // its root does not wait for the others
                 !status)
                 return status;
         }
@@ -145,7 +150,7 @@ private:
                 }
                 return {};
             };
-            if (const Status status = measure({cost::kMessageCurve, bytes, false, 2}, once); !status)
+            if (const Status status = measure({cost::kMessageCurve, bytes, false, 1, 2}, once); !status)
                 return status;
         }
         return {};
@@ -236,7 +241,8 @@ private:
         std::string curve;
         std::int64_t bytes;
         bool afterWork; ///< ranks come from work, as in a run: those of a core one after the other
-        double share;   ///< of a round
+        int inARow;     ///< times of a round
+        double share;   ///< of one of these times
     };
     /// Medians over rounds that all ranks begin together; how many is agreed on after the first.
     template <class Once>
@@ -252,15 +258,16 @@ private:
             for (int piece = 0; piece < kPiecesBefore && point.afterWork; ++piece)
                 computePiece();
             double worked = computedSeconds() - before;
-            if (const Status status = once(); !status)
-                return status;
+            for (int time = 0; time < point.inARow; ++time)
+                if (const Status status = once(); !status)
+                    return status;
             double spent = secondsFrom(begin);
             if (const Status status = slowest(spent); !status)
                 return status;
             if (const Status status = point.afterWork ? busiestCore(worked) : Status(); !status)
                 return status;
             if (round > 0) // the first one is for setup
-                seconds.push_back(point.afterWork ? spent - worked : spent);
+                seconds.push_back((point.afterWork ? spent - worked : spent) / point.inARow);
             if (round == 1)
                 rounds = std::clamp(m_options.secondsPerPoint / std::max(spent, 1e-9),
                                     static_cast<double>(kFewestRounds), static_cast<double>(kMostRounds));
@@ -350,6 +357,7 @@ Status measureTransportAsRank(const std::string &file)
     TransportOptions options;
     options.cores = runtime::coresHere(); // before this rank has a part of them alone
     runtime::pinToShare((*communicator)->rank(), (*communicator)->sharers());
+    runtime::sleepExactly(); // as ranks of a run
     Status status;
     const auto figures = measureTransport(**communicator, options);
     if (!figures)

@@ -18,7 +18,10 @@ constexpr int kLooksPerCount = 16;
 constexpr std::chrono::nanoseconds kTurnOfAnother{15'000}; ///< longer than others take who only look
 constexpr int kShareOfWait = 32;                           ///< by so much a sleep makes a wait longer, at most
 constexpr std::chrono::steady_clock::duration kShortest{5'000};
+constexpr std::chrono::steady_clock::duration kShortestShared{20'000}; ///< 10 to 40 make no difference that is seen
 constexpr std::chrono::steady_clock::duration kLongest{50'000};
+
+thread_local bool coreOfThreadIsShared = false;
 
 /// Switches away from this thread while it could have gone on, those of sched_yield() among them.
 std::int64_t switchesOfThread()
@@ -29,6 +32,10 @@ std::int64_t switchesOfThread()
 
 } // namespace
 
+void Backoff::setCoreIsShared(bool shared) { coreOfThreadIsShared = shared; }
+
+bool Backoff::coreIsShared() { return coreOfThreadIsShared; }
+
 void Backoff::pause()
 {
     const auto begin = std::chrono::steady_clock::now();
@@ -36,8 +43,15 @@ void Backoff::pause()
         m_switches = switchesOfThread();
         m_since = begin;
     }
+    const auto sleep = [&](std::chrono::steady_clock::duration shortest) {
+        std::this_thread::sleep_for(std::clamp((begin - m_since) / kShareOfWait, shortest, kLongest));
+    };
+    if (coreOfThreadIsShared) {
+        sleep(kShortestShared);
+        return;
+    }
     if (m_crowded) {
-        std::this_thread::sleep_for(std::clamp((begin - m_since) / kShareOfWait, kShortest, kLongest));
+        sleep(kShortest);
         m_crowded = false;
         m_switches = switchesOfThread();
         return;
@@ -46,7 +60,7 @@ void Backoff::pause()
     const auto turn = std::chrono::steady_clock::now() - begin;
     if (turn < kNoSwitch && ++m_looks % kLooksPerCount != 0)
         return;
-    m_crowded = turn > kTurnOfAnother || switchesOfThread() - m_switches >= m_turns;
+    m_crowded = turn > kTurnOfAnother || switchesOfThread() != m_switches;
 }
 
 void Backoff::moved()

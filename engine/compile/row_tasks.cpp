@@ -16,10 +16,9 @@ namespace {
 
 constexpr int kFloat = 4; // bytes
 
-// Of a processor core that no profile has measured, by estimate: an id is read and sorted among about a thousand
-// others; a piece is a member's columns of a row, found and copied. A GPU's kernels would do both at the speed of its
-// memory.
-constexpr double kSecondsPerId = 45e-9;
+// Of a processor core that no profile has measured, by estimate: an id is read and put among others; a piece is a
+// member's columns of a row, found and copied. A GPU's kernels would do both at the speed of its memory.
+constexpr double kSecondsPerId = 10e-9;
 constexpr double kSecondsPerPiece = 20e-9;
 
 std::int64_t whole(double bytes) { return std::llround(bytes); }
@@ -45,6 +44,9 @@ RowTimes::RowTimes(const Source &source, TaskTimes &times, const program::Table 
     const cost::CostModel &costs = *source.subject.costs;
     m_perId = Seconds(onProcessor ? costs.fact(cost::kSecondsPerRowId, kSecondsPerId) : 0);
     m_perPiece = Seconds(onProcessor ? costs.fact(cost::kSecondsPerRowPiece, kSecondsPerPiece) : 0);
+    m_perNumber = Seconds(onProcessor ? costs.fact(cost::kSecondsPerRowNumber, 0) : 0);
+    m_perAddedRow = Seconds(onProcessor ? costs.fact(cost::kSecondsPerAddedRow, 0) : 0);
+    m_perAddedNumber = Seconds(onProcessor ? costs.fact(cost::kSecondsPerAddedNumber, 0) : 0);
     for (const program::Table::Member &member : table.members) {
         MemberRows held{rows.unique, rows.prior, rows.all, member.width()};
         if (member.rows() < table.rows) { // by Zipf's law the first rows are looked up most
@@ -78,8 +80,7 @@ double RowTimes::pieces() const
     return sum;
 }
 
-/// Every rank works out which rows each member looks up, in the next step where rows are delayed, and where its own
-/// ids' rows lie.
+/// Every rank works out which rows each member looks up in the next step, and where its own ids' rows lie.
 Seconds RowTimes::ofIds() const
 {
     const auto members = static_cast<double>(m_table.members.size());
@@ -88,26 +89,38 @@ Seconds RowTimes::ofIds() const
 
 Seconds RowTimes::ofPieces(double count) const { return m_perPiece * count; }
 
+/// Read and written, from rows or to rows that lie anywhere in the table.
+Seconds RowTimes::ofCopies(double numbers) const
+{
+    return m_perNumber > Seconds(0) ? m_perNumber * numbers : m_times.streams(m_instance, whole(kFloat * numbers), 2);
+}
+
+/// Of rows that came in.
+Seconds RowTimes::ofAdditions(double rows, double width) const
+{
+    if (m_perAddedNumber > Seconds(0))
+        return m_perAddedRow * rows + m_perAddedNumber * (rows * width);
+    return m_times.streams(m_instance, whole(kFloat * rows * width), 3) + ofPieces(rows);
+}
+
 Seconds RowTimes::work(const RowWork &work) const
 {
     const auto members = static_cast<double>(m_table.members.size());
     const auto width = static_cast<double>(own().width);
-    const bool atLookUp = !m_table.delays && m_table.isCut();
     switch (work.kind) {
-    case RowWork::Kind::LookUp: // read and written, here; and what comes in
-        return m_times.streams(m_instance, whole(kFloat * (members * own().unique * width + numbers())), 2)
-            + ofPieces(members * own().unique + pieces()) + (atLookUp ? ofIds() : Seconds(0));
-    case RowWork::Kind::Collect: // read, written and cleared
-        return m_times.streams(m_instance, whole(kFloat * numbers()), 3) + ofPieces(pieces())
-            + (atLookUp ? Seconds(0) : ofIds());
+    case RowWork::Kind::LookUp: // here, and what comes in
+        return ofCopies(members * own().unique * width + numbers()) + ofPieces(members * own().unique + pieces());
+    case RowWork::Kind::Collect: // copied and cleared
+        return ofCopies(numbers()) + m_times.streams(m_instance, whole(kFloat * numbers()), 1) + ofPieces(pieces())
+            + ofIds();
     case RowWork::Kind::Update: break;
     }
-    // Rows that came in are read and added up; parameter and states are brought together, updated and brought back.
-    const double added = members * own().rows(work.part);
+    // Rows that came in are added up; parameter and states are brought together, updated and brought back.
     const double updated = own().updatedRows(work.part);
-    return m_times.streams(m_instance, whole(kFloat * added * width), 3)
-        + m_times.streams(m_instance, whole(kFloat * updated * width), m_streams + 4 * (1 + m_states))
-        + ofPieces(added + 2 * (1 + m_states) * updated);
+    const double moved = 2 * (1 + m_states) * updated;
+    return ofAdditions(members * own().rows(work.part), width)
+        + m_times.streams(m_instance, whole(kFloat * updated * width), m_streams) + ofCopies(moved * width)
+        + ofPieces(moved);
 }
 
 Seconds RowTimes::exchange(bool gradients, RowPart part) const

@@ -47,6 +47,8 @@ private:
     [[nodiscard]] double pieces() const;
     [[nodiscard]] Seconds ofIds() const;
     [[nodiscard]] Seconds ofPieces(double count) const;
+    [[nodiscard]] Seconds ofCopies(double numbers) const;
+    [[nodiscard]] Seconds ofAdditions(double rows, double width) const;
 
     TaskTimes &m_times;
     const program::Table &m_table;
@@ -54,6 +56,9 @@ private:
     double m_ids = 0;               ///< of one replica's samples
     Seconds m_perId{0};             ///< cost::kSecondsPerRowId
     Seconds m_perPiece{0};          ///< cost::kSecondsPerRowPiece
+    Seconds m_perNumber{0};         ///< cost::kSecondsPerRowNumber; 0: not known
+    Seconds m_perAddedRow{0};       ///< cost::kSecondsPerAddedRow
+    Seconds m_perAddedNumber{0};    ///< cost::kSecondsPerAddedNumber; 0: neither is known
     std::vector<MemberRows> m_rows; ///< per member
     std::size_t m_at = 0;           ///< this rank's
     int m_states = 0;

@@ -9,10 +9,14 @@
 /// et al., EmbRace, ICPP 2022; Planloom's documentation, exchange/embrace.md).
 namespace planloom::cost {
 
-/// In Profile::extra, of a processor core: an id read, sorted among those of its step and found again; and a piece of a
-/// row found and copied, besides what its bytes take as an optimizer's do.
+/// In Profile::extra, of a processor core: an id read, put among those of its step and found again; a piece of a row
+/// found and copied, besides its numbers; each of its numbers, without which they take what an optimizer's do; a row of
+/// a member put among those of the others and added up, besides its numbers; and each of these.
 inline constexpr const char *kSecondsPerRowId = "row_id_seconds";
 inline constexpr const char *kSecondsPerRowPiece = "row_piece_seconds";
+inline constexpr const char *kSecondsPerRowNumber = "row_number_seconds";
+inline constexpr const char *kSecondsPerAddedRow = "row_added_seconds";
+inline constexpr const char *kSecondsPerAddedNumber = "row_added_number_seconds";
 
 /// Ids of rows, ascending, each once.
 using RowIds = std::vector<std::int64_t>;

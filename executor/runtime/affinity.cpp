@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/runtime/affinity.h"
 
+#include "engine/base/backoff.h"
 #include "engine/base/log.h"
 #include "engine/base/result.h"
 
@@ -139,12 +140,16 @@ int pin(int rank, int ranks)
 
 } // namespace
 
-int pinToShare(int rank, int ranks) { return pin(rank, ranks); }
+int pinToShare(int rank, int ranks)
+{
+    Backoff::setCoreIsShared(countCores() < ranks);
+    return pin(rank, ranks);
+}
 
 int pinToShare(int own, std::span<const int> sharers)
 {
-    return pin(static_cast<int>(std::ranges::lower_bound(sharers, own) - sharers.begin()),
-               static_cast<int>(sharers.size()));
+    return pinToShare(static_cast<int>(std::ranges::lower_bound(sharers, own) - sharers.begin()),
+                      static_cast<int>(sharers.size()));
 }
 
 int coresHere() { return std::max(countCores(), 1); }

@@ -35,7 +35,7 @@ private:
     std::int64_t m_spins;
     bool m_listens = false;
     bool m_crowded = false; ///< others have computed meanwhile
-    Backoff m_backoff{32};  ///< of look()
+    Backoff m_backoff;      ///< of look()
 };
 
 /// Lets the calling thread's sleeps end when they are over, and not up to 50 microseconds later.

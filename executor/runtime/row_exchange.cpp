@@ -40,6 +40,7 @@ Status LookedUpRows::prepare(const program::Program &program, const program::Tab
                            + table.parameter + "; name it in the data, or exchange the table by all-reduce");
     m_input = static_cast<std::size_t>(need - known.begin());
     m_ids.resize(static_cast<std::size_t>(need->perSample));
+    m_marks = cost::RowMarks(table.rows);
     for (const RankId rank : program.team(table.team).ranks)
         for (const program::Body &body : program.bodies)
             if (body.rank == rank && body.stage == stage)
@@ -47,25 +48,32 @@ Status LookedUpRows::prepare(const program::Program &program, const program::Tab
     return {};
 }
 
-void LookedUpRows::take(std::int64_t sample, RowIds &rows)
+void LookedUpRows::mark(std::int64_t sample)
 {
     m_feed->data->fillInputAt(m_input, sample, m_ids.data());
     for (const std::int64_t id : m_ids) {
         const std::int64_t row = id < 0 ? id + m_tableRows : id; // as Gather counts
         if (row >= 0 && row < m_tableRows)
-            rows.push_back(row);
+            m_marks.mark(row);
     }
+}
+
+/// What is marked, in place of @p rows.
+void LookedUpRows::take(RowIds &rows)
+{
+    rows.clear();
+    m_marks.append(rows);
+    m_marks.clear();
 }
 
 void LookedUpRows::ofStep(std::int64_t step, std::vector<RowIds> &rows)
 {
     rows.resize(m_slices.size());
     for (std::size_t member = 0; member < m_slices.size(); ++member) {
-        rows[member].clear();
         for (const plan::SampleRange &slice : m_slices[member])
             for (std::int64_t i = 0; i < slice.size; ++i)
-                take(m_feed->order.sampleIndex(step, m_globalBatch, slice.begin + i), rows[member]);
-        cost::makeUnique(rows[member]);
+                mark(m_feed->order.sampleIndex(step, m_globalBatch, slice.begin + i));
+        take(rows[member]);
     }
 }
 
@@ -73,11 +81,10 @@ void LookedUpRows::ofHeldOut(std::int64_t first, std::vector<RowIds> &rows)
 {
     rows.resize(m_slices.size());
     for (std::size_t member = 0; member < m_slices.size(); ++member) {
-        rows[member].clear();
         const plan::SampleRange &slice = m_slices[member].front();
         for (std::int64_t i = 0; i < slice.size; ++i)
-            take(m_feed->order.heldOutIndex((first + slice.begin + i) % m_feed->order.heldOut()), rows[member]);
-        cost::makeUnique(rows[member]);
+            mark(m_feed->order.heldOutIndex((first + slice.begin + i) % m_feed->order.heldOut()));
+        take(rows[member]);
     }
 }
 
@@ -122,6 +129,8 @@ Status RowExchange::add(const program::Table &table, TableId id, StageId stage, 
     made.gradients = m_parts->arena.use(bucket.gradients[made.at], table.window * table.columns * kFloat);
     made.rowsHere = m_parts->arena.use(bucket.parameters[made.at],
                                        (table.isCut() ? table.window : table.rows) * table.columns * kFloat);
+    made.inWindow = cost::RowMarks(table.rows);
+    made.marks = cost::RowMarks(table.rows);
     if (Status known = made.lookedUp.prepare(m_parts->program, table, stage, feed); !known)
         return known;
     if (Status ready = makeUpdates(made, how); !ready)
@@ -188,6 +197,8 @@ void RowExchange::enter(std::int64_t step)
 
 void RowExchange::enter(Table &table, std::int64_t step)
 {
+    if (table.step == step && table.window == &table.rows[table.at])
+        return;
     if (table.step != step && table.nextStep == step)
         table.rows.swap(table.next);
     else if (table.step != step)
@@ -195,17 +206,24 @@ void RowExchange::enter(Table &table, std::int64_t step)
     if (table.step != step)
         table.nextStep = -1;
     table.step = step;
-    table.window = &table.rows[table.at];
+    setWindow(table, table.rows[table.at]);
+}
+
+void RowExchange::setWindow(Table &table, const RowIds &rows)
+{
+    table.window = &rows;
+    table.inWindow.clear();
+    table.inWindow.mark(rows);
+    table.inWindow.countPlaces();
 }
 
 void RowExchange::toPlaces(std::int32_t index, std::int64_t *ids, std::int64_t count) const
 {
     const Table &table = m_tables[static_cast<std::size_t>(index)];
-    const RowIds &rows = *table.window;
     for (std::int64_t i = 0; i < count; ++i) {
         const std::int64_t row = ids[i] < 0 ? ids[i] + table.table->rows : ids[i];
-        const auto found = std::lower_bound(rows.begin(), rows.end(), row);
-        ids[i] = found != rows.end() && *found == row ? found - rows.begin() : table.table->window;
+        const std::int64_t place = row >= 0 && row < table.table->rows ? table.inWindow.placeOf(row) : -1;
+        ids[i] = place >= 0 ? place : table.table->window;
     }
 }
 
@@ -252,28 +270,37 @@ void RowExchange::unpack(Table &table, const PerMember &rows)
     }
 }
 
-/// Packs the gradient of the window's rows, and clears it.
+/// Packs the gradient of the window's rows, and clears it. What the next step looks up is worked out here, as sums of
+/// other gradients travel meanwhile.
 void RowExchange::collect(Table &table, const Step &step)
 {
     enter(table, step.number);
+    table.lookedUp.ofStep(step.number + 1, table.next);
+    table.nextStep = step.number + 1;
     if (table.table->delays) {
-        table.lookedUp.ofStep(step.number + 1, table.next);
-        table.nextStep = step.number + 1;
-        table.nextOfAll.clear();
-        for (const RowIds &rows : table.next) {
-            cost::unite(table.nextOfAll, rows, table.scratch);
-            table.nextOfAll.swap(table.scratch);
-        }
-        table.prior.resize(table.rows.size());
-        table.delayed.resize(table.rows.size());
-        for (std::size_t member = 0; member < table.rows.size(); ++member)
-            cost::split(table.rows[member], table.nextOfAll, table.prior[member], table.delayed[member]);
+        splitRows(table);
         table.delayedOf = step;
         table.pending = true;
         pack(table, table.delayed[table.at], table.own->delayedOwn);
     }
     pack(table, gradientsOf(table, table.table->delays ? RowPart::Prior : RowPart::All)[table.at], table.own->own);
     std::memset(table.gradients, 0, table.window->size() * static_cast<std::size_t>(table.table->columns * kFloat));
+}
+
+/// Into those that some member looks up in the next step, and the others: cost::split, by marks.
+void RowExchange::splitRows(Table &table)
+{
+    for (const RowIds &rows : table.next)
+        table.marks.mark(rows);
+    table.prior.resize(table.rows.size());
+    table.delayed.resize(table.rows.size());
+    for (std::size_t member = 0; member < table.rows.size(); ++member) {
+        table.prior[member].clear();
+        table.delayed[member].clear();
+        for (const std::int64_t row : table.rows[member])
+            (table.marks.has(row) ? table.prior : table.delayed)[member].push_back(row);
+    }
+    table.marks.clear();
 }
 
 void RowExchange::pack(Table &table, const RowIds &rows, std::int64_t offset)
@@ -284,7 +311,8 @@ void RowExchange::pack(Table &table, const RowIds &rows, std::int64_t offset)
     for (const program::Table::Member &member : table.table->members) {
         auto place = table.window->begin();
         for (const std::int64_t row : heldBy(member, rows)) {
-            place = std::lower_bound(place, table.window->end(), row);
+            while (*place < row) // all of them are in the window
+                ++place;
             copyFloats(to, gradients + (place - table.window->begin()) * columns + member.begin, member.width());
             to += member.width();
         }
@@ -303,10 +331,10 @@ void RowExchange::update(Table &table, const PerMember &rows, std::int64_t arriv
     if (width == 0)
         return;
     table.updated.clear();
-    for (const RowIds &each : rows) {
-        cost::unite(table.updated, heldBy(*table.own, each), table.scratch);
-        table.updated.swap(table.scratch);
-    }
+    for (const RowIds &each : rows)
+        table.marks.mark(heldBy(*table.own, each));
+    table.marks.append(table.updated);
+    table.marks.clear();
     const auto count = static_cast<std::int64_t>(table.updated.size());
     if (count == 0)
         return;
@@ -314,16 +342,8 @@ void RowExchange::update(Table &table, const PerMember &rows, std::int64_t arriv
     const float *from = floats(arrived, table.table->otherNumbers(*table.own));
     float *sums = floats(table.own->sums, most);
     std::fill_n(sums, count * width, 0.0F);
-    for (const RowIds &each : rows) {
-        auto place = table.updated.begin();
-        for (const std::int64_t row : heldBy(*table.own, each)) {
-            place = std::lower_bound(place, table.updated.end(), row);
-            float *sum = sums + (place - table.updated.begin()) * width;
-            for (std::int64_t c = 0; c < width; ++c)
-                sum[c] += from[c];
-            from += width;
-        }
-    }
+    for (const RowIds &each : rows)
+        from = addRows(sums, table.updated, width, from, heldBy(*table.own, each));
     const auto move = [&](std::int64_t held, std::int64_t packed, bool back) {
         float *whole = floats(held, table.own->rows() * width);
         float *part = floats(packed, most);
@@ -410,7 +430,7 @@ Status RowExchange::lookUpHeldOut(std::int64_t first, const RankCollectives &col
 {
     for (Table &table : m_tables) {
         table.lookedUp.ofHeldOut(first, table.heldOut);
-        table.window = &table.heldOut[table.at];
+        setWindow(table, table.heldOut[table.at]);
         if (!table.table->isCut())
             continue;
         lookUp(table, table.heldOut);

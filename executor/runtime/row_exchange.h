@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/cost/row_marks.h"
 #include "engine/cost/sparse_rows.h"
 #include "engine/plan/training.h"
 #include "executor/runtime/feeder.h"
@@ -27,7 +28,8 @@ public:
     void ofHeldOut(std::int64_t first, std::vector<cost::RowIds> &rows);
 
 private:
-    void take(std::int64_t sample, cost::RowIds &rows);
+    void mark(std::int64_t sample);
+    void take(cost::RowIds &rows);
 
     const Feed *m_feed = nullptr;
     std::int64_t m_globalBatch = 1;
@@ -35,6 +37,7 @@ private:
     std::size_t m_input = 0;                                  ///< among the feed's
     std::vector<std::span<const plan::SampleRange>> m_slices; ///< per member, per micro-batch
     std::vector<std::int64_t> m_ids;                          ///< of one sample
+    cost::RowMarks m_marks;
 };
 
 /// This rank's part in exchanging tables by rows (plan::SparseExchange): it packs and unpacks rows, adds up gradients
@@ -80,9 +83,11 @@ private:
         PerMember rows, next, prior, delayed;
         PerMember heldOut;
         const cost::RowIds *window = nullptr; ///< the rows in it
-        Step delayedOf;                       ///< the step of the delayed rows
-        bool pending = false;                 ///< delayed rows are not exchanged yet
-        cost::RowIds nextOfAll, updated, scratch;
+        cost::RowMarks inWindow;
+        Step delayedOf;       ///< the step of the delayed rows
+        bool pending = false; ///< delayed rows are not exchanged yet
+        cost::RowMarks marks; ///< for a moment
+        cost::RowIds updated;
         std::vector<std::int64_t> bytesTo, bytesFrom;
         std::vector<std::unique_ptr<device::Updates>> updates; ///< of ever fewer of the rows that are updated at once
         std::vector<std::int64_t> updateSizes;                 ///< in numbers
@@ -95,6 +100,8 @@ private:
     Status add(const program::Table &table, TableId id, StageId stage, const Feed &feed, const plan::Optimizer &how);
     Status makeUpdates(Table &table, const plan::Optimizer &how);
     void enter(Table &table, std::int64_t step);
+    void setWindow(Table &table, const cost::RowIds &rows);
+    void splitRows(Table &table);
     void lookUp(Table &table, const PerMember &rows);
     void unpack(Table &table, const PerMember &rows);
     void collect(Table &table, const Step &step);

@@ -108,6 +108,21 @@ private slots:
         }
     }
 
+    /// On a core that ranks share each look is followed by a sleep, and no turn is given away by a yield.
+    void onASharedCoreEveryLookIsFollowedByASleep()
+    {
+        std::jthread([] {
+            Backoff::setCoreIsShared(true);
+            Backoff backoff;
+            const Switches before = switchesOfThread();
+            constexpr int kLooks = 200;
+            for (int look = 0; look < kLooks; ++look)
+                backoff.pause();
+            QCOMPARE(switchesOfThread().willing - before.willing, kLooks);
+        }).join();
+        QVERIFY(!Backoff::coreIsShared()); // that of this thread
+    }
+
     /// One that has its core alone does not sleep before it looks again.
     void aloneItLooksAtOnce()
     {
