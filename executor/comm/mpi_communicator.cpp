@@ -7,6 +7,7 @@
 #include "executor/comm/pipe_communicator.h"
 #include "executor/comm/ring_pipe.h"
 #include "executor/comm/shared_memory.h"
+#include "executor/comm/switched_communicator.h"
 
 #include <mpi.h>
 #include <sched.h>
@@ -152,6 +153,8 @@ public:
         MPI_Comm_set_errhandler(m_context, MPI_ERRORS_RETURN);
         MPI_Comm machine = MPI_COMM_NULL;
         MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, m_rank, MPI_INFO_NULL, &machine);
+        if (options.hosts > 0)
+            splitByHost(machine, options.hosts);
         MPI_Comm_rank(machine, &m_localRank);
         MPI_Comm_size(machine, &m_localSize);
         m_ranksHere.resize(static_cast<std::size_t>(m_localSize));
@@ -290,6 +293,14 @@ private:
     static constexpr std::int64_t kFileBytes = std::int64_t{1}
         << 38; ///< a sparse file's length; only touched pages take space
 
+    void splitByHost(MPI_Comm &machine, int hosts) const
+    {
+        MPI_Comm host = MPI_COMM_NULL;
+        MPI_Comm_split(machine, hostOfRank(m_rank, m_size, hosts), m_rank, &host);
+        MPI_Comm_free(&machine);
+        machine = host;
+    }
+
     /// Hosts of one computer have names and addresses of their own, and one kernel.
     void findSharers()
     {
@@ -402,12 +413,22 @@ bool underMpiLauncher()
 
 Result<std::unique_ptr<Communicator>> joinMpi(const MpiOptions &options)
 {
+    const char *network = std::getenv("PLANLOOM_EMULATED_NETWORK");
+    const Result<SwitchSettings> settings =
+        network != nullptr ? switchSettingsFromText(network) : Result<SwitchSettings>(SwitchSettings());
+    if (!settings)
+        return settings.error();
     // Else Open MPI calls sched_yield() in each test of ranks that outnumber a host's slots (Backoff says what that
     // leads to). Who tests gives way to others himself; only calls that block, here at the start, spin.
     ::setenv("OMPI_MCA_mpi_yield_when_idle", "0", 0);
     int provided = 0;
     if (const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided); code != MPI_SUCCESS)
         return failed("MPI could not start; run under mpirun or srun --mpi=pmix of the same Open MPI");
+    if (network != nullptr) {
+        MpiOptions asHosts = options;
+        asHosts.hosts = settings->hosts;
+        return SwitchedCommunicator::open(std::make_unique<MpiCommunicator>(asHosts), *settings);
+    }
     auto made = std::make_unique<MpiCommunicator>(options);
     std::vector<int> all(static_cast<std::size_t>(made->size()));
     std::iota(all.begin(), all.end(), 0);

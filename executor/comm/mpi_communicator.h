@@ -14,11 +14,15 @@ bool underMpiLauncher();
 struct MpiOptions {
     bool sharedMemory = true; ///< collectives of ranks on one machine go through memory that they share; otherwise
                               ///< through MPI's messages
+    int hosts = 0;            ///< above 0: on which the ranks, of one machine, are as if (hostOfRank); memory is shared
+                              ///< within them only
 };
 
 /// Joins this process to its launcher's other processes (MPI_Init, MPI_THREAD_FUNNELED). Once per process, on the
 /// thread that will communicate. Ranks must meet before it is destroyed (barrier), which ends MPI; after an error call
-/// abort() instead. Error: Failed (MPI could not start).
+/// abort() instead. Where the environment variable PLANLOOM_EMULATED_NETWORK has SwitchSettings (options.hosts are
+/// those then), ranks of one machine are as if on hosts behind a switch (SwitchedCommunicator): for trials only.
+/// Errors: Failed (MPI could not start), BadInput (that variable).
 Result<std::unique_ptr<Communicator>> joinMpi(const MpiOptions &options = {});
 
 } // namespace planloom::comm

@@ -46,6 +46,7 @@ protected:
     void dropCollectives();
 
 private:
+    friend class SwitchedCommunicator; ///< which makes its pipes of another's
     Result<Request> start(Group group, const Call &call);
 
     std::unique_ptr<Collectives> m_collectives;

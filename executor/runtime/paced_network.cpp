@@ -3,12 +3,7 @@
 
 #include "executor/runtime/sampled_messages.h"
 
-#include <pthread.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
 #include <limits>
 
 namespace planloom::runtime {
@@ -16,26 +11,6 @@ namespace {
 
 constexpr std::int64_t kNone = -1000; ///< no iteration; held-out samples have -1
 constexpr std::int32_t kWaiting = 8;  ///< messages of a connection that may be entered ahead
-
-using SharedPath = std::array<char, 64>;
-
-/// Rank 0's file, as the others open it.
-Result<SharedPath> sharePath(comm::Communicator &comm, const SharedPath &own, std::chrono::nanoseconds deadline)
-{
-    SharedPath path = own;
-    const auto finish = [&](Result<comm::Request> request) -> Status {
-        return request ? comm.wait(*request, deadline, "the paced network's memory") : Status(request.error());
-    };
-    if (comm.rank() != 0) {
-        const Status came = finish(comm.irecv(path.data(), sizeof path, 0, kNetworkTag));
-        return came ? Result<SharedPath>(path) : Result<SharedPath>(came.error());
-    }
-    for (int peer = 1; peer < comm.size(); ++peer) {
-        if (const Status left = finish(comm.isend(path.data(), sizeof path, peer, kNetworkTag)); !left)
-            return left.error();
-    }
-    return path;
-}
 
 } // namespace
 
@@ -65,22 +40,6 @@ struct PacedNetwork::Line {
     }
 };
 
-/// A process that ends while it has the lock leaves the table as it is: what it had entered is carried.
-class PacedNetwork::Lock {
-public:
-    explicit Lock(pthread_mutex_t &mutex) : m_mutex(mutex)
-    {
-        if (pthread_mutex_lock(&m_mutex) == EOWNERDEAD)
-            pthread_mutex_consistent(&m_mutex);
-    }
-    ~Lock() { pthread_mutex_unlock(&m_mutex); }
-    Lock(const Lock &) = delete;
-    Lock &operator=(const Lock &) = delete;
-
-private:
-    pthread_mutex_t &m_mutex;
-};
-
 PacedNetwork::PacedNetwork(const gnn::Job &job, const gnn::Network &network, const gnn::Placement &machineOf,
                            gnn::TransferPolicy policy)
     : m_ports(gnn::portsOf(job)),
@@ -105,56 +64,22 @@ Result<std::unique_ptr<PacedNetwork>> PacedNetwork::open(comm::Communicator &com
                         "machines; leave out --paced");
     std::unique_ptr<PacedNetwork> made(new PacedNetwork(job, network, machineOf, policy));
     const auto bytes = static_cast<std::int64_t>(sizeof(Table) + network.connections.size() * sizeof(Line));
-    const bool first = comm.rank() == 0;
-    SharedPath own{};
-    if (first) {
-        auto file = comm::MemoryFile::create(bytes);
-        if (!file)
-            return file.error();
-        made->m_file = *std::move(file);
-        auto memory = comm::SharedMemory::ofFile(made->m_file.descriptor(), 0, bytes);
-        if (!memory)
-            return memory.error();
-        made->m_memory = *std::move(memory);
-        made->share(made->m_memory.data(), true);
-        std::strncpy(own.data(), made->m_file.pathToShare().c_str(), own.size() - 1);
-    }
-    const auto path = sharePath(comm, own, deadline);
-    if (!path)
-        return path.error();
-    if (first)
-        return made;
-    const auto file = comm::MemoryFile::open(path->data());
-    if (!file)
-        return file.error();
-    auto memory = comm::SharedMemory::ofFile(file->descriptor(), 0, bytes);
+    auto memory = comm::SharedTable::open(comm, bytes, kNetworkTag, deadline, [](std::byte *table) {
+        comm::makeShared(reinterpret_cast<Table *>(table)->mutex);
+    });
     if (!memory)
         return memory.error();
-    made->m_memory = *std::move(memory);
-    made->share(made->m_memory.data(), false);
-    return made;
-}
-
-/// @p memory is zero where this process is the @p first one.
-void PacedNetwork::share(std::byte *memory, bool first)
-{
     static_assert(sizeof(Table) % alignof(Line) == 0);
-    m_table = reinterpret_cast<Table *>(memory);
-    m_lines = reinterpret_cast<Line *>(memory + sizeof(Table));
-    if (!first)
-        return;
-    pthread_mutexattr_t attributes;
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(&m_table->mutex, &attributes);
-    pthread_mutexattr_destroy(&attributes);
+    made->m_memory = *std::move(memory);
+    made->m_table = reinterpret_cast<Table *>(made->m_memory.data());
+    made->m_lines = reinterpret_cast<Line *>(made->m_memory.data() + sizeof(Table));
+    return made;
 }
 
 std::optional<double> PacedNetwork::enter(std::int32_t connection, std::int64_t iteration, std::int64_t bytes,
                                           std::int64_t now)
 {
-    const Lock lock(m_table->mutex);
+    const comm::SharedLock lock(m_table->mutex);
     advance(now);
     Line &line = m_lines[connection];
     if (line.count == kWaiting)
@@ -168,7 +93,7 @@ std::optional<double> PacedNetwork::enter(std::int32_t connection, std::int64_t 
 
 double PacedNetwork::carried(std::int32_t connection, std::int64_t now)
 {
-    const Lock lock(m_table->mutex);
+    const comm::SharedLock lock(m_table->mutex);
     advance(now);
     return m_lines[connection].carried;
 }

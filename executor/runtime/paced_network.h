@@ -4,7 +4,7 @@
 #include "engine/gnn/job.h"
 #include "engine/gnn/transfer_rates.h"
 #include "executor/comm/communicator.h"
-#include "executor/comm/shared_memory.h"
+#include "executor/comm/shared_table.h"
 
 #include <chrono>
 #include <cstddef>
@@ -38,18 +38,15 @@ public:
 private:
     struct Table;
     struct Line;
-    class Lock;
 
     PacedNetwork(const gnn::Job &job, const gnn::Network &network, const gnn::Placement &machineOf,
                  gnn::TransferPolicy policy);
-    void share(std::byte *memory, bool first);
     void advance(std::int64_t now);
     void activate();
 
     std::vector<gnn::Port> m_ports;
     gnn::TransferRates m_rates;
-    comm::MemoryFile m_file; ///< of rank 0
-    comm::SharedMemory m_memory;
+    comm::SharedTable m_memory;
     Table *m_table = nullptr;
     Line *m_lines = nullptr;            ///< per connection
     std::vector<std::int32_t> m_paced;  ///< connections

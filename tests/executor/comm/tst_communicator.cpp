@@ -628,6 +628,7 @@ void TestCommunicator::processesExchange_data()
     for (const int ranks : {2, 3, 4}) {
         QTest::addRow("%d ranks, shared memory", ranks) << ranks << "shared-memory";
         QTest::addRow("%d ranks, messages", ranks) << ranks << "messages";
+        QTest::addRow("%d ranks, emulated switch", ranks) << ranks << "switch";
     }
 }
 
@@ -639,6 +640,9 @@ void TestCommunicator::processesExchange()
     launcher.setProcessChannelMode(QProcess::MergedChannels);
     QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
     environment.insert("ASAN_OPTIONS", "detect_leaks=0"); // Open MPI leaks at its end
+    if (transport == "switch")                            // of four ranks two share memory each
+        environment.insert("PLANLOOM_EMULATED_NETWORK",
+                           QString("hosts=%1,bytes_per_second=1e10,latency_us=5").arg(ranks == 4 ? 2 : ranks));
     launcher.setProcessEnvironment(environment);
     launcher.start("mpirun",
                    {"--oversubscribe", "--bind-to", "none", "-np", QString::number(ranks),
@@ -706,9 +710,14 @@ static std::string waitOnOneCore(Communicator &end)
 /// This program started by mpirun: the same calls as the threads; its exit status is the result.
 static int runAsMpiRank(const char *transport, int ranks)
 {
-    auto end = joinMpi({std::strcmp(transport, "shared-memory") == 0});
+    const bool isSwitch = std::strcmp(transport, "switch") == 0;
+    auto end = joinMpi({isSwitch || std::strcmp(transport, "shared-memory") == 0});
     if (!end)
         return 1;
+    if (isSwitch && (*end)->localSize() != (ranks == 4 ? 2 : 1)) {
+        (*end)->abort("hosts are not as the emulated switch has them");
+        return 1;
+    }
     std::string problem = (*end)->size() == ranks ? everything(**end) : "mpirun did not start all ranks";
     const char *yields = std::getenv("OMPI_MCA_mpi_yield_when_idle");
     if (yields == nullptr || std::strcmp(yields, "0") != 0)
