@@ -51,7 +51,7 @@ public:
 
     [[nodiscard]] int hostOf(int rank) const;
     /// A message of @p wireBytes for the @p stream of its connection. False: too many wait; ask again. Cost: that of
-    /// all frames since somebody looked last, each O(hosts + connections of a host).
+    /// all frames since the last look, each O(hosts + connections of a host).
     bool enter(int from, int to, std::int64_t stream, double wireBytes, std::int64_t now);
     /// How many of the connection's messages have passed the sender's port.
     std::int64_t sent(int from, int to, std::int64_t now);
