@@ -47,9 +47,9 @@ std::string timeNow()
     return text;
 }
 
-constexpr std::array<const char *, 9> kFiles{"plan.json",    "request.json",  "metrics.jsonl",
-                                             "arrivals.csv", "residuals.csv", "duals.csv",
-                                             "metrics.db",   "trace.pltrace", "summary.json"};
+constexpr std::array<const char *, 11> kFiles{"plan.json",     "request.json", "metrics.jsonl", "arrivals.csv",
+                                              "residuals.csv", "duals.csv",    "metrics.db",    "trace.pltrace",
+                                              "summary.json",  "losses",       "rows"};
 
 } // namespace
 
@@ -286,9 +286,9 @@ void RunFolder::discard()
         goBack();
         return;
     }
-    for (const char *name : kFiles)
-        ::unlink(file(name).c_str());
     std::error_code error;
+    for (const char *name : kFiles)
+        fs::remove_all(file(name), error);
     if (fs::file_size(file("log"), error) == 0)
         ::unlink(file("log").c_str());
     if (m_made) // stays where a log is in it

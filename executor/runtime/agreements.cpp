@@ -32,12 +32,11 @@ std::size_t agreementPeriod(const RankParts &parts)
 
 } // namespace
 
-void Agreements::prepare(RankParts &parts, Averaging &averaging, const std::atomic<bool> *stop, double clipNorm)
+void Agreements::prepare(RankParts &parts, Averaging &averaging, const ExecutorOptions &options)
 {
     m_parts = &parts;
     m_averaging = &averaging;
-    m_stop = stop;
-    m_clipNorm = clipNorm;
+    m_options = &options;
     m_period = agreementPeriod(parts);
 }
 
@@ -74,6 +73,8 @@ Status Agreements::leave(std::int64_t step)
     if (!loss)
         return loss.error();
     m_taken.push_back(static_cast<float>(*loss));
+    if (m_options->onOwnLoss)
+        m_options->onOwnLoss(step, *loss);
     if (m_averaging->any())
         m_distances.push_back(m_averaging->takeSquaredDistance(step));
     return {};
@@ -111,7 +112,8 @@ Result<comm::Request> Agreements::startSteps(std::size_t count)
         m_step.insert(m_step.end(), parts.begin(), parts.end());
         m_distances.erase(m_distances.begin(), last);
     }
-    m_step.push_back(m_stop != nullptr && m_stop->load(std::memory_order_relaxed) ? 1.0F : 0.0F);
+    const std::atomic<bool> *stop = m_options->stop;
+    m_step.push_back(stop != nullptr && stop->load(std::memory_order_relaxed) ? 1.0F : 0.0F);
     m_taken.erase(m_taken.begin(), end);
     return sum(m_step);
 }
@@ -158,7 +160,8 @@ void Agreements::ended(Subject subject)
     if (subject != Subject::GradientNorm)
         return;
     m_gradientNorm = root(m_norm[0], m_norm[1]);
-    m_gradientScale = m_gradientNorm > m_clipNorm ? m_clipNorm / m_gradientNorm : 1;
+    const double clipNorm = m_options->optimizer.clipNorm;
+    m_gradientScale = m_gradientNorm > clipNorm ? clipNorm / m_gradientNorm : 1;
 }
 
 } // namespace planloom::runtime

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "executor/runtime/averaging.h"
+#include "executor/runtime/executor_options.h"
 #include "executor/runtime/rank_parts.h"
 
 #include <array>
-#include <atomic>
 #include <span>
 #include <vector>
 
@@ -16,9 +16,9 @@ namespace planloom::runtime {
 /// Thread contract: one thread; the stop flag may be set by any.
 class Agreements {
 public:
-    /// @p stop, which may be null, and @p averaging outlive it. @p clipNorm: gradients longer than that are scaled
-    /// down; 0: none are.
-    void prepare(RankParts &parts, Averaging &averaging, const std::atomic<bool> *stop, double clipNorm);
+    /// What it is given outlives it. Of @p options: the flag to stop, the norm to which gradients are scaled down, who
+    /// is told this rank's losses.
+    void prepare(RankParts &parts, Averaging &averaging, const ExecutorOptions &options);
 
     /// Steps that ranks agree on together, from a multiple of them on.
     [[nodiscard]] std::int64_t period() const { return static_cast<std::int64_t>(m_period); }
@@ -54,8 +54,7 @@ private:
 
     RankParts *m_parts = nullptr;
     Averaging *m_averaging = nullptr;
-    const std::atomic<bool> *m_stop = nullptr;
-    double m_clipNorm = 0;
+    const ExecutorOptions *m_options = nullptr;
     std::size_t m_period = 1; ///< steps
     /// Losses of m_period steps, each in the place of its step, as the place decides in which order ranks add it up;
     /// where parameters are averaged, the squared consensus distance in two floats; whether anyone asks to stop.

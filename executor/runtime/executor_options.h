@@ -2,7 +2,9 @@
 #pragma once
 
 #include "engine/plan/training.h"
+#include "engine/program/program.h"
 #include "engine/run/metrics.h"
+#include "engine/run/series.h"
 #include "executor/device/device.h"
 #include "executor/runtime/kernel_marks.h"
 #include "executor/runtime/version_link.h"
@@ -35,6 +37,12 @@ struct ExecutorOptions {
     bool sharesCores = false; ///< this machine has more ranks than cores: one that waits leaves its core to others
     const std::atomic<bool> *stop = nullptr; ///< set by any thread, on any rank: all ranks stop after the same step
     std::function<void(const run::StepMetrics &)> onStep; ///< on the executing thread; must not block
+    /// This rank's part of a step's loss, once a step, in order: of a rank that counts the loss of a replica its
+    /// samples' mean times their share of the global batch; must not block.
+    std::function<void(std::int64_t step, double part)> onOwnLoss;
+    /// On the first rank of the team of each table, once a step, in order: what all members have looked up; must not
+    /// block.
+    std::function<void(TableId table, std::int64_t step, const run::RowCounts &counts)> onRows;
     /// On every rank after each step, when nothing is under way: may communicate, evaluate and copy held tensors. True
     /// in `stop`, on every rank: the run ends after this step. An error ends the run.
     std::function<Status(const run::StepMetrics &, bool &stop)> afterStep;

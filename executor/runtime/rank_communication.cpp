@@ -24,7 +24,7 @@ Status RankCommunication::prepare()
         return status;
     if (const Status status = m_swaps.prepare(m_parts); !status)
         return status;
-    m_agreements.prepare(m_parts, m_averaging, m_options.stop, m_options.optimizer.clipNorm);
+    m_agreements.prepare(m_parts, m_averaging, m_options);
     // Making groups blocks until all ranks do it: see that they are all here first.
     if (const Status status = m_parts.comm.barrier(m_options.deadline); !status)
         return status;

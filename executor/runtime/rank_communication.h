@@ -19,7 +19,7 @@ public:
     RankCommunication(RankParts &parts, const ExecutorOptions &options) : m_parts(parts), m_options(options) {}
 
     /// Of a Program with tables, before there are stages. Errors: those of RowExchange::prepare.
-    Status prepareRows(const Feed &feed) { return m_rows.prepare(m_parts, feed, m_options.optimizer); }
+    Status prepareRows(const Feed &feed) { return m_rows.prepare(m_parts, feed, m_options); }
     /// Collective, once there are stages. Errors: those of the classes for payloads.
     Status prepare();
 

@@ -90,9 +90,11 @@ void LookedUpRows::ofHeldOut(std::int64_t first, std::vector<RowIds> &rows)
 
 // --- Before the first step ------------------------------------------------------------------------------------------
 
-Status RowExchange::prepare(RankParts &parts, const Feed &feed, const plan::Optimizer &how)
+Status RowExchange::prepare(RankParts &parts, const Feed &feed, const ExecutorOptions &options)
 {
+    const plan::Optimizer &how = options.optimizer;
     m_parts = &parts;
+    m_options = &options;
     m_formula = &how.rule.formula();
     for (std::size_t t = 0; t < parts.program.tables.size(); ++t) {
         const program::Table &table = parts.program.tables[t];
@@ -285,6 +287,27 @@ void RowExchange::collect(Table &table, const Step &step)
     }
     pack(table, gradientsOf(table, table.table->delays ? RowPart::Prior : RowPart::All)[table.at], table.own->own);
     std::memset(table.gradients, 0, table.window->size() * static_cast<std::size_t>(table.table->columns * kFloat));
+    if (table.at == 0 && m_options->onRows)
+        tellRows(table);
+}
+
+/// Of the step whose gradients were collected.
+void RowExchange::tellRows(const Table &table) const
+{
+    const auto sum = [](const PerMember &rows) {
+        std::int64_t count = 0;
+        for (const RowIds &each : rows)
+            count += std::ssize(each);
+        return static_cast<double>(count);
+    };
+    run::RowCounts counts;
+    counts.ids = static_cast<double>(m_parts->program.globalBatch * table.table->idsPerSample);
+    counts.unique = sum(table.rows);
+    if (table.table->delays) {
+        counts.prior = sum(table.prior);
+        counts.delayed = sum(table.delayed);
+    }
+    m_options->onRows(table.id, table.step, counts);
 }
 
 /// Into those that some member looks up in the next step, and the others: cost::split, by marks.

@@ -3,7 +3,7 @@
 
 #include "engine/cost/row_marks.h"
 #include "engine/cost/sparse_rows.h"
-#include "engine/plan/training.h"
+#include "executor/runtime/executor_options.h"
 #include "executor/runtime/feeder.h"
 #include "executor/runtime/rank_collectives.h"
 #include "executor/runtime/rank_parts.h"
@@ -45,9 +45,10 @@ private:
 /// step whose gradients they are. Thread contract: one thread.
 class RowExchange final : public RowPlaces {
 public:
-    /// Of the tables that tasks of @p parts' rank exchange; what it is given must outlive it. Errors: Unsupported (a
+    /// Of the tables that tasks of @p parts' rank exchange; what it is given must outlive it. Of @p options: the
+    /// optimizer, and who is told how many rows there are. Errors: Unsupported (a
     /// device whose memory the host does not reach), those of LookedUpRows::prepare and makeUpdates.
-    Status prepare(RankParts &parts, const Feed &feed, const plan::Optimizer &how);
+    Status prepare(RankParts &parts, const Feed &feed, const ExecutorOptions &options);
 
     struct Step {
         std::int64_t number = 0; ///< from 0
@@ -105,6 +106,7 @@ private:
     void lookUp(Table &table, const PerMember &rows);
     void unpack(Table &table, const PerMember &rows);
     void collect(Table &table, const Step &step);
+    void tellRows(const Table &table) const;
     void pack(Table &table, const cost::RowIds &rows, std::int64_t offset);
     void update(Table &table, const PerMember &rows, std::int64_t arrived, const Step &step);
     Result<comm::Request> send(Table &table, bool gradients, const PerMember &rows, bool delayed,
@@ -114,6 +116,7 @@ private:
     Table &of(TableId id);
 
     RankParts *m_parts = nullptr;
+    const ExecutorOptions *m_options = nullptr;
     const update::Formula *m_formula = nullptr;
     std::vector<Table> m_tables;
     bool m_delays = false;

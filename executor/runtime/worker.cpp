@@ -16,6 +16,7 @@
 #include "executor/runtime/rank_executor.h"
 #include "executor/runtime/rank_gpu.h"
 #include "executor/runtime/sampled_processes.h"
+#include "executor/runtime/series_record.h"
 #include "executor/runtime/trainer_communicator.h"
 #include "executor/runtime/training_watch.h"
 #include "executor/runtime/version_link.h"
@@ -356,6 +357,8 @@ private:
                 return residuals.add(step, squares);
             };
         }
+        SeriesRecord series(program, m_comm->rank(), m_document.subject.costs->profile().get(), m_options.runDir,
+                            options);
         TrainingWatch *watch = nullptr; // known once there is an executor
         if (m_request.settings.checkpointEvery > 0 || m_request.settings.validateEvery > 0) {
             options.afterStep = [&watch](const run::StepMetrics &result, bool &stop) {

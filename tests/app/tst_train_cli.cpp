@@ -259,6 +259,43 @@ private Q_SLOTS:
         QCOMPARE(trace["round_steps"].toInt(), 4);
     }
 
+    /// Each replica's losses and the rows of each table stand in the run's folder, a line a step, also behind a resume.
+    void seriesOfARun()
+    {
+        const Done planned = run({"plan", "--model", PLANLOOM_SOURCE_DIR "/resources/samples/tiny-llama.json",
+                                  "--cluster", "local:2", "--planner", "data-parallel", "--batch", "4", "--exchange",
+                                  "embrace,dense=dasgd,local_steps=4,delay=2,scheduling=2d,tables=*:all-to-all", "-o",
+                                  "series.json", "--quiet"});
+        QVERIFY2(planned.status == 0, planned.err.constData());
+        const Done done = run({"train", "series.json", "--data", "text", "--steps", "6", "--run-dir", "series",
+                               "--checkpoint-every", "5", "--quiet"});
+        QVERIFY2(done.status == 0, done.err.constData());
+        const Done more = run({"train", "series", "--resume", "--steps", "12", "--quiet"});
+        QVERIFY2(more.status == 0, more.err.constData());
+        QList<double> losses;
+        for (const QJsonObject &line : linesOf(readAll(at("series/metrics.jsonl"))))
+            losses << line["loss"].toDouble();
+        QCOMPARE(losses.size(), 12);
+        QList<QList<QByteArray>> ofReplicas;
+        for (const char *name : {"series/losses/r0.csv", "series/losses/r1.csv"}) {
+            ofReplicas << readAll(at(name)).trimmed().split('\n');
+            QCOMPARE(ofReplicas.back().size(), 13);
+            QCOMPARE(ofReplicas.back().front(), QByteArray("step,loss"));
+        }
+        const QList<QByteArray> rows = readAll(at("series/rows/t0.csv")).trimmed().split('\n');
+        QCOMPARE(rows.size(), 3 + 12);
+        QVERIFY2(rows[0].endsWith(",2,zipf") && rows[2].startsWith("expected,"), rows[0].constData());
+        for (int step = 0; step < 12; ++step) { // replicas have as many samples each
+            const QList<QByteArray> a = ofReplicas[0][step + 1].split(','), b = ofReplicas[1][step + 1].split(',');
+            QCOMPARE(a[0].toInt(), step);
+            QVERIFY(std::abs((a[1].toDouble() + b[1].toDouble()) / 2 / losses[step] - 1) < 1e-5);
+            const QList<QByteArray> counts = rows[step + 3].split(',');
+            QCOMPARE(counts[0].toInt(), step);
+            QVERIFY(counts[2].toInt() > 0 && counts[2].toInt() <= counts[1].toInt());
+            QCOMPARE(counts[3].toInt() + counts[4].toInt(), counts[2].toInt());
+        }
+    }
+
     /// inspect, plan and train agree on whether a model can be trained, with which loss and on what data.
     void lossesAreAgreedOn()
     {

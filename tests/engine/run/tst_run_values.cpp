@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/base/files.h"
+#include "engine/run/series.h"
 #include "engine/run/settings.h"
 #include "engine/run/summary.h"
 #include "engine/run/transfers.h"
@@ -164,6 +165,45 @@ private slots:
         QCOMPARE(toJson(*read), text);
         QCOMPARE(read->settings.timeout(), 5.0);
         QCOMPARE(Settings().timeout(), Settings::kTimeoutSeconds);
+    }
+
+    /// Losses of replicas and rows of tables, whose last line may be in the middle of being written.
+    void series()
+    {
+        char line[64];
+        std::string losses = lossesHead();
+        losses.append(line, lossesLine(0, 2.5, line, sizeof line));
+        losses.append(line, lossesLine(1, kNaN, line, sizeof line));
+        const auto ofReplica = lossesFromCsv(losses + "2,1.");
+        QVERIFY(ofReplica.ok());
+        QCOMPARE(ofReplica->steps, (std::vector<std::int64_t>{0, 1}));
+        QCOMPARE(ofReplica->losses[0], 2.5);
+        QVERIFY(std::isnan(ofReplica->losses[1]));
+        QCOMPARE(keptBefore(losses + "2,1.", lossesHead(), 1), std::string("step,loss\n0,2.5\n"));
+        QCOMPARE(keptBefore("another head\n0,1\n", lossesHead(), 1), lossesHead());
+        QVERIFY(!lossesFromCsv("step,loss\nx,1\n").ok());
+        QVERIFY(!lossesFromCsv("loss\n").ok());
+
+        for (const bool splits : {false, true}) {
+            RowSeries given{"a,b", 1000, 4, splits, true, {1024, 700.5, 300, 400.5}, {}, {}};
+            std::string text = rowsHead(given);
+            text.append(line, rowsLine(7, {1024, 690, 310, 380}, splits, line, sizeof line));
+            const auto read = rowsFromCsv(text + "8,10");
+            QVERIFY2(read.ok(), read.ok() ? "" : read.error().text().c_str());
+            QCOMPARE(read->table, given.table);
+            QCOMPARE(read->rows, given.rows);
+            QCOMPARE(read->replicas, given.replicas);
+            QVERIFY(read->counted && read->splits == splits);
+            QCOMPARE(read->expected.unique, 700.5);
+            QCOMPARE(read->expected.delayed, splits ? 400.5 : 0);
+            QCOMPARE(read->steps, std::vector<std::int64_t>{7});
+            QVERIFY((read->counts[0] == RowCounts{1024, 690, splits ? 310.0 : 0, splits ? 380.0 : 0}));
+            const auto wrong = rowsFromCsv(text + "8,1\n");
+            QVERIFY(!wrong.ok() && wrong.error().message.starts_with("line 5"));
+            QCOMPARE(keptBefore(text, rowsHead(given), 7), rowsHead(given));
+        }
+        QVERIFY(!rowsFromCsv("table,1,2,guess\n").ok());
+        QVERIFY(rowsFromCsv("table,1,").ok()); // its first line is being written
     }
 
     void wrongRequests_data()

@@ -84,10 +84,12 @@ inline plan::Plan planOf(const plan::Subject &subject, const Layout &layout, con
 struct Outcome {
     std::string problem; ///< empty: none
     std::vector<double> losses;
-    std::vector<double> lagrangians;           ///< run::StepMetrics::lagrangian
-    std::vector<double> primalResiduals;       ///< run::StepMetrics::primalResidual
-    std::vector<std::vector<float>> residuals; ///< of each step (runtime::ExecutorOptions::onResiduals)
-    std::vector<double> distances;             ///< run::StepMetrics::consensusDistance
+    std::vector<double> lagrangians;            ///< run::StepMetrics::lagrangian
+    std::vector<double> primalResiduals;        ///< run::StepMetrics::primalResidual
+    std::vector<std::vector<float>> residuals;  ///< of each step (runtime::ExecutorOptions::onResiduals)
+    std::vector<double> distances;              ///< run::StepMetrics::consensusDistance
+    std::vector<std::vector<double>> ownLosses; ///< per rank, by step: runtime::ExecutorOptions::onOwnLoss
+    std::vector<run::RowCounts> rows;           ///< of the first table, by step: runtime::ExecutorOptions::onRows
     std::vector<std::int64_t> peaks;
     std::vector<std::int64_t> collectiveBytes;
     std::vector<std::vector<trace::Record>> records;
@@ -112,6 +114,7 @@ inline Outcome train(const program::Program &program, const plan::Subject &subje
     const std::size_t ranks = program.ranks.size();
     Outcome outcome;
     outcome.peaks.resize(ranks);
+    outcome.ownLosses.resize(ranks);
     outcome.collectiveBytes.resize(ranks);
     outcome.records.resize(ranks);
     std::vector<std::string> problems(ranks);
@@ -130,7 +133,12 @@ inline Outcome train(const program::Program &program, const plan::Subject &subje
         options.optimizer = optimizer;
         options.stop = &stop;
         options.modelFolder = how.modelFolder;
+        options.onOwnLoss = [&outcome, rank](std::int64_t, double part) { outcome.ownLosses[rank].push_back(part); };
         if (rank == 0) {
+            options.onRows = [&](TableId table, std::int64_t, const run::RowCounts &counts) {
+                if (table == TableId(0))
+                    outcome.rows.push_back(counts);
+            };
             options.onResiduals = [&](std::int64_t, std::span<const float> squares) {
                 outcome.residuals.emplace_back(squares.begin(), squares.end());
                 return Status();

@@ -197,6 +197,17 @@ void TestAveraging::distancesOfARun()
     QVERIFY2(run.problem.empty(), run.problem.c_str());
     QCOMPARE(run.distances.size(), std::size_t{19});
     const Outcome one = trained(1);
+    bool differ = false; // replicas have other samples, and soon other parameters
+    for (std::size_t step = 0; step < 19; ++step) {
+        double sum = 0;
+        for (const std::vector<double> &own : run.ownLosses) {
+            QCOMPARE(own.size(), std::size_t{19});
+            sum += own[step];
+        }
+        QVERIFY(std::abs(sum - run.losses[step]) < 1e-5 * sum);
+        differ = differ || run.ownLosses.back()[step] != run.ownLosses[run.ownLosses.size() - 2][step];
+    }
+    QVERIFY(differ);
     for (std::int64_t step = 0; step < 19; ++step) {
         const std::int64_t merge = step - 1;
         const bool merged = merge >= averaging.firstMerge() && (merge - averaging.firstMerge()) % localSteps == 0;

@@ -145,6 +145,41 @@ private slots:
         QCOMPARE(outcome.problem, std::string());
     }
 
+    /// What a run notes of its rows is what the samples of its steps look up.
+    void rowsAreCounted_data()
+    {
+        QTest::addColumn<int>("way");
+        QTest::newRow("whole") << 0;
+        QTest::newRow("split") << 2;
+    }
+    void rowsAreCounted()
+    {
+        QFETCH(int, way);
+        constexpr std::int64_t kSteps = 5;
+        const plan::Plan plan = planFor({{replicas(3)}, 12, 2}, "sgd", kWays[way]);
+        const auto program = compile::compilePlan(plan, m_subject);
+        QVERIFY(program.ok());
+        const Outcome outcome = trainOn(m_text.path(), m_subject, plan, {.steps = kSteps});
+        QCOMPARE(outcome.problem, std::string());
+        QCOMPARE(outcome.rows.size(), static_cast<std::size_t>(kSteps));
+        for (std::int64_t step = 0; step < kSteps; ++step) {
+            run::RowCounts expected;
+            expected.ids = static_cast<double>(12 * program->tables.front().idsPerSample);
+            std::vector<std::int64_t> next;
+            for (std::size_t replica = 0; replica < 3; ++replica)
+                for (const std::int64_t row : rowsOf(*program, replica, step + 1))
+                    next.push_back(row);
+            for (std::size_t replica = 0; replica < 3; ++replica)
+                for (const std::int64_t row : rowsOf(*program, replica, step)) {
+                    const bool isPrior = std::find(next.begin(), next.end(), row) != next.end();
+                    expected.unique += 1;
+                    if (kWays[way].split)
+                        (isPrior ? expected.prior : expected.delayed) += 1;
+                }
+            QVERIFY(outcome.rows[static_cast<std::size_t>(step)] == expected);
+        }
+    }
+
     /// Dense parameters are averaged every few steps, tables meet in every step.
     void besideAverages()
     {
@@ -217,26 +252,29 @@ private:
         return plan;
     }
 
-    /// That rank @p rank sends in steps [0, steps), by the rows of all replicas' samples.
-    [[nodiscard]] std::int64_t bytesOf(const program::Program &program, std::size_t rank, std::int64_t steps) const
+    /// That replica @p replica looks up in step @p step.
+    [[nodiscard]] cost::RowIds rowsOf(const program::Program &program, std::size_t replica, std::int64_t step) const
     {
         const auto needs = data::needsOf(*m_subject.graph);
         const auto data = data::openDataSet(m_text.path(), *needs);
         const data::SampleOrder order((*data)->samples(), 1, 0);
+        std::vector<std::int64_t> ids;
+        for (const plan::SampleRange &slice : program.bodies[replica].slices)
+            for (std::int64_t i = 0; i < slice.size; ++i) {
+                std::vector<std::int64_t> sample(static_cast<std::size_t>(program.tables.front().idsPerSample));
+                (*data)->fillInput(order.sampleIndex(step, program.globalBatch, slice.begin + i), sample.data());
+                ids.insert(ids.end(), sample.begin(), sample.end());
+            }
+        return cost::uniqueRows(ids);
+    }
+
+    /// That rank @p rank sends in steps [0, steps), by the rows of all replicas' samples.
+    [[nodiscard]] std::int64_t bytesOf(const program::Program &program, std::size_t rank, std::int64_t steps) const
+    {
         const program::Table &table = program.tables.front();
-        const auto rowsOf = [&](std::size_t replica, std::int64_t step) {
-            std::vector<std::int64_t> ids;
-            for (const plan::SampleRange &slice : program.bodies[replica].slices)
-                for (std::int64_t i = 0; i < slice.size; ++i) {
-                    std::vector<std::int64_t> sample(static_cast<std::size_t>(table.idsPerSample));
-                    (*data)->fillInput(order.sampleIndex(step, program.globalBatch, slice.begin + i), sample.data());
-                    ids.insert(ids.end(), sample.begin(), sample.end());
-                }
-            return cost::uniqueRows(ids);
-        };
         const auto sent = [&](std::size_t owner, std::size_t replica, std::int64_t step) {
             const program::Table::Member &member = table.members[owner];
-            const std::vector<std::int64_t> rows = rowsOf(replica, step);
+            const std::vector<std::int64_t> rows = rowsOf(program, replica, step);
             return 4 * member.width() * std::count_if(rows.begin(), rows.end(), [&](std::int64_t row) {
                        return row >= member.firstRow && row < member.endRow;
                    });
