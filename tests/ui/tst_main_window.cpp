@@ -796,7 +796,7 @@ void TestMainWindow::consensusDistancesAreDrawn()
 {
     QVERIFY(testing::loadSample(*m_state));
     auto *view = static_cast<RunView *>(m_window->view(QStringLiteral("Run")));
-    const auto isShown = [view] { return view->tabs()->isTabVisible(view->tabs()->indexOf(view->distanceChart())); };
+    const auto isShown = [view] { return view->tabs()->isTabVisible(view->tabs()->indexOf(view->replicaPanel())); };
     QVERIFY(!isShown());
     QVERIFY(testing::planWithAverages(*m_state));
     agent::TrainRequest request;
@@ -804,8 +804,7 @@ void TestMainWindow::consensusDistancesAreDrawn()
     QVERIFY(m_state->startRun(request));
     QTRY_COMPARE_WITH_TIMEOUT(m_state->run().phase, RunData::Phase::Finished, 20'000);
     QTRY_VERIFY(isShown());
-    const auto *line = qobject_cast<QLineSeries *>(view->distanceChart()->chart()->series().front());
-    QCOMPARE(line->points(), (QList<QPointF>{{4, 0.25}, {8, 0.25}}));
+    QCOMPARE(view->replicaPanel()->distance()->points(), (QList<QPointF>{{4, 0.25}, {8, 0.25}}));
 }
 
 void TestMainWindow::recentFilesOfOneNameDiffer()

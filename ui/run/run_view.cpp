@@ -5,6 +5,7 @@
 #include "ui/theme/theme.h"
 #include "ui/widgets/text.h"
 
+#include <QDir>
 #include <QEvent>
 #include <QHBoxLayout>
 #include <QLegend>
@@ -87,10 +88,10 @@ RunView::RunView(StudioState *state, QWidget *parent)
       m_lossChart(new PlainChart(tr("Loss by step"), tr("step"), tr("loss"), this)),
       m_speedChart(new PlainChart(tr("Throughput by step"), tr("step"), tr("samples / s"), this)),
       m_admm(new AdmmPanel(this)),
-      m_distanceChart(new PlainChart(tr("Consensus distance by step"), tr("step"), tr("distance from the mean"), this)),
+      m_replicas(new ReplicaPanel(this)),
+      m_rows(new RowsPanel(this)),
       m_loss(m_lossChart->addLine(tr("loss"), 0)),
       m_speed(m_speedChart->addLine(tr("samples per second"), 2)),
-      m_distance(m_distanceChart->addLine(tr("consensus distance"), 4)),
       m_tabs(new QTabWidget(this)),
       m_table(new DataTable(this)),
       m_log(new QPlainTextEdit(this))
@@ -105,8 +106,6 @@ RunView::RunView(StudioState *state, QWidget *parent)
     m_status->setWordWrap(true);
     m_lossChart->chart()->legend()->hide();
     m_speedChart->chart()->legend()->hide();
-    m_distanceChart->chart()->legend()->hide();
-    m_distanceChart->setToolTip(tr("How far replicas were from their mean when it was taken, over all parameters"));
     applyIcons();
 
     auto *top = new QHBoxLayout;
@@ -123,7 +122,8 @@ RunView::RunView(StudioState *state, QWidget *parent)
     m_charts->addWidget(m_speedChart);
     m_tabs->setDocumentMode(true);
     m_tabs->addTab(charts, tr("Loss and throughput"));
-    m_tabs->addTab(m_distanceChart, tr("Distance"));
+    m_tabs->addTab(m_replicas, tr("Replicas"));
+    m_tabs->addTab(m_rows, tr("Rows"));
     m_tabs->addTab(m_admm, tr("ADMM"));
     m_tabs->addTab(m_table, tr("Predicted and measured"));
     m_tabs->addTab(m_log, tr("Log"));
@@ -151,7 +151,7 @@ RunView::RunView(StudioState *state, QWidget *parent)
         m_stop->setEnabled(false);
         this->state()->stopRun();
     });
-    connect(m_tabs, &QTabWidget::currentChanged, this, &RunView::refreshAdmm);
+    connect(m_tabs, &QTabWidget::currentChanged, this, &RunView::refreshFolder);
     connect(m_lookCloser, &QPushButton::clicked, this, [this] { this->state()->lookCloser(kCloserSeconds); });
     refresh();
 }
@@ -160,20 +160,31 @@ void RunView::refresh()
 {
     refreshStatus();
     refreshCharts();
-    refreshAdmm();
+    refreshReplicas();
+    refreshFolder();
     refreshTable();
     refreshLog();
 }
 
-/// The panel reads files only while its tab is shown.
-void RunView::refreshAdmm()
+/// Panels read files only while their tab is shown.
+void RunView::refreshFolder()
 {
     const RunData &run = state()->run();
-    const bool has = !run.folder.isEmpty() && !run.steps.empty() && run.steps.front().objective > 0;
-    m_tabs->setTabVisible(m_tabs->indexOf(m_admm), has);
-    if (has && m_tabs->currentWidget() == m_admm)
-        m_admm->showRun(run.folder, !run.active());
+    const auto show = [&](auto *panel, bool has) {
+        m_tabs->setTabVisible(m_tabs->indexOf(panel), has);
+        if (has && m_tabs->currentWidget() == panel && !run.folder.isEmpty())
+            panel->showRun(run.folder, !run.active());
+    };
+    const auto hasFolder = [&](const char *name) {
+        return !run.folder.isEmpty() && QDir(run.folder).exists(QString::fromUtf8(name));
+    };
+    const auto isApart = [](const run::StepMetrics &step) { return step.consensusDistance > 0; };
+    show(m_admm, !run.folder.isEmpty() && !run.steps.empty() && run.steps.front().objective > 0);
+    show(m_replicas, hasFolder(run::kLossesFolder) || std::ranges::any_of(run.steps, isApart));
+    show(m_rows, hasFolder(run::kRowsFolder));
 }
+
+void RunView::refreshReplicas() { m_replicas->showSteps(state()->run().steps); }
 
 void RunView::refreshStatus()
 {
@@ -206,8 +217,6 @@ void RunView::refreshCharts()
     const auto &steps = state()->run().steps;
     QList<QPointF> loss;
     QList<QPointF> speed;
-    QList<QPointF> distance;
-    double farthest = 0;
     double low = steps.empty() ? 0 : steps.front().loss;
     double high = low;
     double fastest = 0;
@@ -220,10 +229,6 @@ void RunView::refreshCharts()
         }
         speed << QPointF(x, step.samplesPerSecond);
         fastest = std::max(fastest, step.samplesPerSecond);
-        if (step.consensusDistance > 0) { // in one step of a round
-            distance << QPointF(x, step.consensusDistance);
-            farthest = std::max(farthest, step.consensusDistance);
-        }
     }
     const double last = steps.empty() ? 1 : std::max<double>(1, static_cast<double>(steps.back().step));
     const double margin = steps.empty() ? 1 : std::max((high - low) * 0.08, 1e-3);
@@ -231,9 +236,6 @@ void RunView::refreshCharts()
     m_speedChart->setRanges(last, fastest * 1.05);
     m_loss->replace(thin(loss));
     m_speed->replace(thin(speed));
-    m_tabs->setTabVisible(m_tabs->indexOf(m_distanceChart), !distance.isEmpty());
-    m_distanceChart->setRanges(last, farthest * 1.05);
-    m_distance->replace(thin(distance));
 }
 
 void RunView::refreshTable()
@@ -298,7 +300,6 @@ void RunView::applyIcons()
     m_lookCloser->setIcon(icon(QStringLiteral("zoom-in")));
     m_loss->setPen(QPen(theme().ofSeries(0), 2));
     m_speed->setPen(QPen(theme().ofSeries(2), 2));
-    m_distance->setPen(QPen(theme().ofSeries(4), 2));
 }
 
 void RunView::resizeEvent(QResizeEvent *event)
@@ -307,6 +308,7 @@ void RunView::resizeEvent(QResizeEvent *event)
     const auto direction = width() < kNarrow ? QBoxLayout::TopToBottom : QBoxLayout::LeftToRight;
     m_charts->setDirection(direction);
     m_admm->setDirection(direction);
+    m_replicas->setDirection(direction);
     View::resizeEvent(event);
 }
 

@@ -10,6 +10,8 @@
 #include <QTimer>
 
 #include "ui/run/admm_panel.h"
+#include "ui/run/replica_panel.h"
+#include "ui/run/rows_panel.h"
 #include "ui/widgets/view.h"
 #include "ui/widgets/chart.h"
 #include "ui/widgets/data_table.h"
@@ -30,7 +32,8 @@ public:
     [[nodiscard]] QPushButton *lookCloserButton() { return m_lookCloser; }
     [[nodiscard]] QLabel *statusLabel() { return m_status; }
     [[nodiscard]] DataTable *table() { return m_table; }
-    [[nodiscard]] PlainChart *distanceChart() { return m_distanceChart; }
+    [[nodiscard]] ReplicaPanel *replicaPanel() { return m_replicas; }
+    [[nodiscard]] RowsPanel *rowsPanel() { return m_rows; }
     [[nodiscard]] AdmmPanel *admmPanel() { return m_admm; }
     [[nodiscard]] QTabWidget *tabs() { return m_tabs; }
 
@@ -46,7 +49,8 @@ private:
     void refresh();
     void refreshStatus();
     void refreshCharts();
-    void refreshAdmm();
+    void refreshReplicas();
+    void refreshFolder();
     void refreshTable();
     void refreshLog();
     void applyIcons();
@@ -59,12 +63,12 @@ private:
     QPushButton *m_lookCloser; ///< of runs that record kernels of GPUs
     PlainChart *m_lossChart;
     PlainChart *m_speedChart;
-    AdmmPanel *m_admm;           ///< of a run that trains by ADMM
-    PlainChart *m_distanceChart; ///< of a run whose replicas are averaged
+    AdmmPanel *m_admm;        ///< of a run that trains by ADMM
+    ReplicaPanel *m_replicas; ///< of a run whose replicas are averaged
+    RowsPanel *m_rows;        ///< of a run that exchanges tables by rows
     QBoxLayout *m_charts = nullptr;
     QLineSeries *m_loss;
     QLineSeries *m_speed;
-    QLineSeries *m_distance;
     QTabWidget *m_tabs;
     DataTable *m_table;
     QPlainTextEdit *m_log;
