@@ -5,6 +5,7 @@
 #include "planners/common/changed_candidates.h"
 #include "planners/common/exchange_seconds.h"
 #include "planners/common/exchange_tables.h"
+#include "planners/common/exchange_warnings.h"
 
 #include <fmt/format.h>
 
@@ -77,19 +78,10 @@ void findAcrossSteps(plan::Plan &plan, const Problem &problem, std::vector<std::
                           "needs them there");
 }
 
-/// What the settings cost or risk.
-void warn(PlanReport &report)
+/// What of an average is not hidden, and what helps.
+void noteHidden(PlanReport &report)
 {
     const plan::DelayedAveraging &averaging = report.plan.exchange.averaging;
-    constexpr double kMuch = 0.7;
-    if (averaging.effectiveShare() < kMuch)
-        report.notes.push_back(fmt::format("merge=convex with this delay keeps {:.0f} % of the steps' progress; "
-                                           "merge=corrected keeps all of it",
-                                           100 * averaging.effectiveShare()));
-    if (averaging.merge == plan::Merge::Corrected && averaging.delay % 2 == 1)
-        report.notes.push_back(
-            "merge=corrected with an odd delay becomes unstable at lower learning rates than SGD does; "
-            "an even delay does not");
     constexpr double kAll = 0.99;
     const plan::Estimate &estimate = report.plan.estimate;
     const double hidden = estimate.at("averaging_hidden_share");
@@ -167,8 +159,11 @@ Result<PlanReport> withExchange(PlanReport report, const Problem &problem, const
     if (changed->plan.exchange.averages()) {
         if (Status estimated = estimateAveraging(*changed, problem); !estimated)
             return estimated.error();
-        warn(*changed);
     }
+    for (std::string &warning : exchangeWarnings(changed->plan))
+        changed->notes.push_back(std::move(warning));
+    if (changed->plan.exchange.averages())
+        noteHidden(*changed);
     changed->complete = report.complete;
     const auto sameExchange = [&](plan::Plan &candidate) -> Status {
         candidate.exchange = changed->plan.exchange;

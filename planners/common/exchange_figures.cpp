@@ -4,11 +4,14 @@
 #include "engine/cost/looked_up_rows.h"
 #include "engine/plan/validate_tables.h"
 #include "engine/simulate/simulate.h"
+#include "planners/common/counted.h"
 #include "planners/common/exchange_tables.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <utility>
 
 namespace planloom::planners {
@@ -17,24 +20,7 @@ namespace {
 using plan::ExchangePolicy;
 using plan::TableStrategy;
 
-/// Counts simulations, and stops between two.
-class Counted {
-public:
-    Counted(Progress &progress, std::size_t all) : m_progress(progress), m_all(static_cast<double>(all)) {}
-    /// False: it is stopped.
-    bool next(const std::string &what)
-    {
-        if (m_progress.stopped())
-            return false;
-        m_progress.report(std::min(1.0, m_done++ / m_all), what);
-        return true;
-    }
-
-private:
-    Progress &m_progress;
-    double m_all;
-    double m_done = 0;
-};
+constexpr std::int64_t kMostBatches = 1000; ///< times the plan's one
 
 /// The setting of @p table in @p plan; of one that it does not name, the sum of the whole gradient.
 plan::SparseTable settingOf(const plan::Plan &plan, const std::string &table)
@@ -61,8 +47,19 @@ void takeRows(TableFigures &figures, const program::Program &program, const plan
         return;
     figures.replicas = static_cast<std::int64_t>(program.team(table->team).size());
     const std::int64_t samples = (plan.globalBatch + figures.replicas - 1) / figures.replicas;
-    figures.lookedUp = cost::lookedUpRows(subject.costs->profile().get(), figures.parameter, figures.rows,
-                                          samples * table->idsPerSample, figures.replicas);
+    const auto rowsOf = [&](std::int64_t ofReplica) {
+        return cost::lookedUpRows(subject.costs->profile().get(), figures.parameter, figures.rows,
+                                  ofReplica * table->idsPerSample, figures.replicas);
+    };
+    figures.lookedUp = rowsOf(samples);
+    constexpr double kNext = 1.3; // times the batch before
+    constexpr double kNearlyAll = 0.999;
+    for (std::int64_t each = 1; each <= kMostBatches * samples;
+         each = std::max<std::int64_t>(each + 1, std::llround(static_cast<double>(each) * kNext))) {
+        figures.byBatch.push_back({static_cast<double>(each * figures.replicas), rowsOf(each).unique});
+        if (figures.byBatch.back().unique >= kNearlyAll * static_cast<double>(figures.rows))
+            return;
+    }
 }
 
 ExchangeChoice choiceOf(std::string name, const plan::Plan &plan, const plan::Subject &subject, bool asPlanned)
@@ -124,10 +121,10 @@ std::vector<Method> methodsOf(const plan::Plan &plan, const AveragingTimes &time
 
 } // namespace
 
-double TableFigures::sentBytes(TableStrategy strategy, double of) const
+double TableFigures::sentBytes(TableStrategy strategy, double of, double unique) const
 {
     const double others = of - 1;
-    const double lookedUpBytes = lookedUp.unique * static_cast<double>(columns) * 4;
+    const double lookedUpBytes = unique * static_cast<double>(columns) * 4;
     switch (strategy) {
     case TableStrategy::AllReduce: return 2 * others / of * static_cast<double>(bytes());
     case TableStrategy::AllGather: return others * lookedUpBytes;
@@ -135,6 +132,19 @@ double TableFigures::sentBytes(TableStrategy strategy, double of) const
     case TableStrategy::ParameterServer: return 2 * others / of * lookedUpBytes;
     }
     return 0;
+}
+
+std::optional<double> TableFigures::batchWith(double density) const
+{
+    const double wanted = density * static_cast<double>(rows);
+    const auto behind =
+        std::ranges::find_if(byBatch, [wanted](const BatchRows &point) { return point.unique >= wanted; });
+    if (behind == byBatch.end())
+        return std::nullopt;
+    if (behind == byBatch.begin())
+        return behind->batch;
+    const BatchRows &before = *std::prev(behind);
+    return before.batch + (behind->batch - before.batch) * (wanted - before.unique) / (behind->unique - before.unique);
 }
 
 const TableWay *TableFigures::fastest() const
@@ -154,7 +164,7 @@ Result<std::vector<TableFigures>> tableFigures(const plan::Plan &plan, const pla
     std::vector<TableFigures> all;
     for (const std::string &name : names) {
         const graph::Shape &shape = subject.graph->tensor(subject.graph->find(name)).shape;
-        TableFigures figures{name, shape[0].size, shape[1].size, 0, {}, {}};
+        TableFigures figures{name, shape[0].size, shape[1].size, plan.globalBatch, 0, {}, {}, {}};
         const plan::SparseTable own = settingOf(plan, name);
         for (const plan::SparseTable &table : tableWays(name, scheduling)) {
             if (!counted.next(fmt::format("{}: {}", name, plan::name(table.strategy))))

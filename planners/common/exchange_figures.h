@@ -5,6 +5,7 @@
 #include "planners/common/exchange_seconds.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,14 +29,23 @@ struct TableWay {
     bool asPlanned = false; ///< one of a table's is
 };
 
+/// Rows that a replica looks up in a step of another batch.
+struct BatchRows {
+    double batch = 0; ///< samples of all replicas
+    double unique = 0;
+};
+
 /// A table that is looked up by rows.
 struct TableFigures {
     std::string parameter;
     std::int64_t rows = 0;
     std::int64_t columns = 0;
+    std::int64_t batch = 0;    ///< samples of all replicas
     std::int64_t replicas = 0; ///< 0: the plan cannot exchange it by rows, and nothing is known of these
     cost::TableRows lookedUp;  ///< by one replica in a step
     std::vector<TableWay> ways;
+    std::vector<BatchRows> byBatch; ///< ascending, from a sample a replica to where nearly all rows are looked up, or
+                                    ///< to a thousand times the plan's batch
 
     [[nodiscard]] std::int64_t bytes() const { return rows * columns * 4; }
     /// The share of the rows that a replica looks up in a step (α), and of these the share that some replica looks up
@@ -43,7 +53,17 @@ struct TableFigures {
     [[nodiscard]] double density() const { return lookedUp.unique / static_cast<double>(rows); }
     [[nodiscard]] double priorShare() const { return lookedUp.unique > 0 ? lookedUp.prior / lookedUp.unique : 0; }
     /// Bytes that a replica of @p of sends in a step on average, with as many samples each as the plan gives it.
-    [[nodiscard]] double sentBytes(plan::TableStrategy strategy, double of) const;
+    [[nodiscard]] double sentBytes(plan::TableStrategy strategy, double of) const
+    {
+        return sentBytes(strategy, of, lookedUp.unique);
+    }
+    /// Where it looks up @p unique rows.
+    [[nodiscard]] double sentBytes(plan::TableStrategy strategy, double of, double unique) const;
+    /// The replicas from which on all-gather sends more than all-reduce (2 / α).
+    [[nodiscard]] double mostGathered() const { return 2 / density(); }
+    /// The batch, between those of byBatch, at which a replica looks up the share @p density of the rows; none: it is
+    /// beyond them.
+    [[nodiscard]] std::optional<double> batchWith(double density) const;
     /// The fastest of the ways, the simplest of equal ones; nullptr: none can be had.
     [[nodiscard]] const TableWay *fastest() const;
 };

@@ -2,13 +2,17 @@
 // What an exchange costs beside what it could be: tables, orders of communication, delays and methods of averaging.
 #include "engine/compile/compile.h"
 #include "engine/cost/sparse_rows.h"
+#include "planners/common/averaging_delay.h"
+#include "planners/common/averaging_map.h"
 #include "planners/common/exchange_figures.h"
+#include "planners/common/exchange_warnings.h"
 #include "tests/planners/exchange_problems.h"
 #include "tests/stopped_after.h"
 
 #include <QTest>
 
 #include <cmath>
+#include <limits>
 
 using namespace planloom;
 using plan::TableStrategy;
@@ -90,10 +94,37 @@ private slots:
         QCOMPARE(table.sentBytes(TableStrategy::AllReduce, 4), 1.5 * 2'560'000);
         // All-gather sends less than all-reduce up to twice the reciprocal of the density.
         const double crossing = 2 / table.density();
+        QCOMPARE(table.mostGathered(), crossing);
         QVERIFY(std::abs(table.sentBytes(TableStrategy::AllGather, crossing)
                              / table.sentBytes(TableStrategy::AllReduce, crossing)
                          - 1)
                 < 1e-9);
+    }
+
+    /// Larger batches look up more rows, each of the plan's replicas as many as expected of its samples; between them
+    /// lies the batch at which all-gather sends as much as all-reduce.
+    void rowsByBatch()
+    {
+        const planners::Problem problem = recurrent(false);
+        const plan::Plan plan = withExchange(problem, "embrace,tables=*:all-to-all:split").plan;
+        NoProgress progress;
+        const planners::TableFigures table = must(planners::tableFigures(plan, problem.subject, progress))[0];
+        QCOMPARE(table.batch, 128);
+        QVERIFY(table.byBatch.size() > 10 && table.byBatch.front().batch == kMachines);
+        const double idsPerSample = table.lookedUp.ids * kMachines / 128;
+        for (std::size_t i = 0; i < table.byBatch.size(); ++i) {
+            const planners::BatchRows &point = table.byBatch[i];
+            const auto ids = std::llround(point.batch / kMachines * idsPerSample);
+            QCOMPARE(point.unique, cost::expectedRows(10'000, ids, kMachines).unique);
+            QVERIFY(i == 0 || point.unique > table.byBatch[i - 1].unique);
+        }
+        QVERIFY(table.byBatch.back().unique >= 9'990 || table.byBatch.back().batch > 100 * 128);
+        const double wanted = 2.0 / kMachines;
+        const auto batch = table.batchWith(wanted);
+        QVERIFY(batch.has_value());
+        const auto ids = std::llround(*batch / kMachines * idsPerSample);
+        QVERIFY(std::abs(cost::expectedRows(10'000, ids, kMachines).unique / 10'000 / wanted - 1) < 0.02);
+        QVERIFY(!table.batchWith(1.01).has_value());
     }
 
     /// A table that the plan sums up as a whole, and one that it cannot exchange by rows.
@@ -158,6 +189,73 @@ private slots:
         QCOMPARE(figures.byDelay[3].seconds, figures.seconds);
     }
 
+    /// Every cell is the step of a plan with its pair; the least for a step of progress is that of the formula.
+    void roundsAgainstDelays()
+    {
+        const planners::Problem problem = vgg19(1.25e9);
+        for (const char *merge : {"corrected", "convex"}) {
+            const std::string asked = std::string("dasgd,local_steps=6,delay=5,merge=") + merge;
+            const planners::PlanReport report = withExchange(problem, asked);
+            NoProgress progress;
+            const planners::AveragingMap map = must(planners::averagingMap(report.plan, problem.subject, progress));
+            QCOMPARE(map.rounds, (std::vector<std::int64_t>{1, 2, 4, 6, 8, 16}));
+            QCOMPARE(map.delays, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 8, 12, 16}));
+            QVERIFY(map.at(4, 5) == nullptr && map.at(3, 1) == nullptr);
+            QCOMPARE(map.at(6, 5)->seconds, report.predicted.iterationSeconds);
+            const auto times = must(planners::averagingTimes(report.plan, problem.subject));
+            double least = std::numeric_limits<double>::infinity();
+            for (const planners::AveragingCell &cell : map.cells) {
+                QVERIFY2(cell.refusal.empty(), cell.refusal.c_str());
+                QVERIFY(cell.delay <= cell.localSteps);
+                plan::DelayedAveraging averaging = report.plan.exchange.averaging;
+                averaging.localSteps = cell.localSteps;
+                averaging.delay = cell.delay;
+                const double expected = planners::secondsPerEffectiveStep(averaging, times.step, times.exchange);
+                QCOMPARE(cell.hasSeconds(), std::isfinite(expected));
+                if (!cell.hasSeconds())
+                    continue;
+                QVERIFY2(std::abs(cell.effectiveSeconds() / expected - 1) < 0.01,
+                         qPrintable(QString("%1 %2: %3 %4")
+                                        .arg(cell.localSteps)
+                                        .arg(cell.delay)
+                                        .arg(cell.effectiveSeconds())
+                                        .arg(expected)));
+                least = std::min(least, cell.effectiveSeconds());
+            }
+            QVERIFY(map.best()->effectiveSeconds() <= least * (1 + 1e-5));
+            if (report.plan.exchange.averaging.merge == plan::Merge::Corrected)
+                QVERIFY(map.best()->delay == 6 && map.best()->hiddenShare > 0.99); // the knee of stepsByDelay
+        }
+    }
+
+    /// What is said against an exchange, of the plan alone.
+    void warnings()
+    {
+        const auto said = [](const planners::Problem &problem, const char *exchange) {
+            std::string all;
+            for (const std::string &warning : planners::exchangeWarnings(withExchange(problem, exchange).plan))
+                all += warning + "\n";
+            return all;
+        };
+        const auto has = [](const std::string &text, const char *part) { return text.find(part) != std::string::npos; };
+        planners::Problem problem = vgg19(1.25e9);
+        problem.optimizer.rule = must(update::ConfiguredRule::named("sgd"));
+        QCOMPARE(said(problem, "dasgd,local_steps=8,delay=2"), std::string());
+        QCOMPARE(said(problem, "all-reduce"), std::string());
+        QVERIFY(has(said(problem, "dasgd,local_steps=8,delay=3"), "odd delay"));
+        const std::string convex = said(problem, "dasgd,local_steps=8,delay=3,merge=convex");
+        QVERIFY2(!has(convex, "odd delay") && !has(convex, "keeps"), convex.c_str()); // 72 %
+        QVERIFY(has(said(problem, "dasgd,local_steps=8,delay=4,merge=convex"), "keeps 63 % of the steps' progress"));
+        problem.optimizer.rule = must(update::ConfiguredRule::named("adamw"));
+        QVERIFY(has(said(problem, "dasgd,local_steps=8,delay=2"), "with adamw averages are not synchronous"));
+        QCOMPARE(said(problem, "all-reduce"), std::string());
+        QCOMPARE(said(recurrent(false), "embrace"), std::string());
+        plan::Plan two = withExchange(recurrent(false), "embrace,tables=*:all-to-all").plan;
+        two.stages[0].devices.resize(2);
+        two.stages[0].replicaShares.clear();
+        QVERIFY(has(planners::exchangeWarnings(two).front(), "between two replicas"));
+    }
+
     void delaysOfLongRounds()
     {
         const planners::Problem problem = vgg19(1.25e10);
@@ -206,6 +304,9 @@ private slots:
         StoppedAfter seven(7);
         const auto averages = planners::averagingFigures(withExchange(dense, "dasgd").plan, dense.subject, seven);
         QVERIFY(!averages && averages.error().code == ErrorCode::Cancelled);
+        StoppedAfter four(4);
+        const auto map = planners::averagingMap(withExchange(dense, "dasgd").plan, dense.subject, four);
+        QVERIFY(!map && map.error().code == ErrorCode::Cancelled);
     }
 };
 

@@ -205,6 +205,29 @@ private Q_SLOTS:
         QVERIFY(cell(QStringLiteral("all-to-all")).text.startsWith(QStringLiteral("✓")));
         QVERIFY(!cell(QStringLiteral("all-reduce")).text.contains(QStringLiteral("✓")));
         QVERIFY(*cell(QStringLiteral("all-reduce")).number > *cell(QStringLiteral("all-to-all")).number);
+        // Where all-gather sends as much as all-reduce, by replicas and by the batch.
+        const double crossing = panel.crossing()->points().front().x();
+        QCOMPARE(crossing, 2 / figures.density());
+        QVERIFY(panel.crossing()->isVisible() && panel.chart()->x()->max() > crossing);
+        const auto heightAt = [](const QLineSeries *line, double x) {
+            const QList<QPointF> points = line->points();
+            qsizetype i = 1;
+            while (i + 1 < points.size() && points[i].x() < x)
+                ++i;
+            const QPointF a = points[i - 1], b = points[i];
+            return a.y() + (b.y() - a.y()) * (x - a.x()) / (b.x() - a.x());
+        };
+        QVERIFY(std::abs(heightAt(panel.lines()[1], crossing) / heightAt(panel.lines()[0], crossing) - 1) < 0.02);
+        QVERIFY(panel.batchChart()->isVisible());
+        const double batch = panel.batchCrossing()->points().front().x();
+        QCOMPARE(batch, figures.batchWith(0.5).value()); // 2 / N of four replicas
+        QCOMPARE(panel.batchCrossing()->isVisible(), batch <= 100 * 32);
+        QCOMPARE(panel.batchLines()[0]->points().front().y(), panel.batchLines()[0]->points().back().y());
+        if (panel.batchCrossing()->isVisible())
+            QVERIFY(std::abs(heightAt(panel.batchLines()[1], batch) / heightAt(panel.batchLines()[0], batch) - 1)
+                    < 0.02);
+        QVERIFY2(panel.caption()->text().contains(QStringLiteral("%1 replicas (2/α)").arg(crossing, 0, 'f', 0)),
+                 qPrintable(panel.caption()->text()));
         // The other orders of communication, and what is sent.
         QCOMPARE(panel.schedulings()->bars().size(), std::size_t{3});
         QVERIFY(panel.schedulings()->bars()[2].marked && panel.schedulings()->bars()[0].value > 0);
@@ -312,6 +335,82 @@ private Q_SLOTS:
         QTest::mouseClick(panel.takeButton(), Qt::LeftButton);
         QVERIFY(bench.exchange().averaging == best);
         QVERIFY(computed() && !panel.takeButton()->isVisible());
+    }
+
+    /// A cell for each pair of rounds and delay; keys walk over them, Enter takes one.
+    void roundsAgainstDelays()
+    {
+        Bench bench;
+        QVERIFY(bench.ready);
+        bench.choose("exchange-kind", QStringLiteral("dasgd"));
+        bench.choose("exchange-merge", QStringLiteral("convex"));
+        AveragingPanel &panel = *bench.tab->averages();
+        RoundMap &map = *panel.rounds();
+        const auto computed = [&] { return QTest::qWaitFor([&] { return !panel.computes(); }, 60'000); };
+        QVERIFY(computed());
+        const planners::AveragingCell *own = map.chosen();
+        QVERIFY(own && own->localSteps == 4 && own->delay == 2);
+        QCOMPARE(own->seconds, bench.seconds());
+        QVERIFY(map.textOf(*own).startsWith(QStringLiteral("✓ ")));
+        QVERIFY(map.textOf(*map.map().best()).contains(QStringLiteral("★")));
+        QVERIFY2(map.describe(*own).contains(QStringLiteral("keep 63 % of the progress")), // 62.5
+                 qPrintable(map.describe(*own)));
+        QCOMPARE(map.accessibleDescription(), map.describe(*own));
+        // What keeps little is darker than the best, in the picture too.
+        const planners::AveragingCell *worst = map.map().at(2, 2);
+        QVERIFY(worst && worst->effectiveSeconds() > map.map().best()->effectiveSeconds());
+        QVERIFY(map.colorOf(*worst).lightness() < map.colorOf(*map.map().best()).lightness());
+        const QImage picture = map.grab().toImage();
+        const QPoint corner = map.cellRect(*worst).topLeft().toPoint() + QPoint(5, 4);
+        QCOMPARE(picture.pixelColor(corner).rgb(), map.colorOf(*worst).rgb());
+
+        map.setFocus();
+        QTest::keyClick(&map, Qt::Key_Down);
+        QVERIFY(map.chosen() == map.map().at(8, 2));
+        QTest::keyClick(&map, Qt::Key_Left);
+        QTest::keyClick(&map, Qt::Key_Up);
+        QTest::keyClick(&map, Qt::Key_Up);
+        QTest::keyClick(&map, Qt::Key_Up);
+        QVERIFY(map.chosen() == map.map().at(1, 1));
+        QTest::keyClick(&map, Qt::Key_Right); // no delay is longer than its round
+        QVERIFY(map.chosen() == map.map().at(1, 1));
+        QTest::mouseClick(&map, Qt::LeftButton, {}, map.cellRect(*map.map().at(8, 2)).center().toPoint());
+        const double seconds = map.chosen()->seconds;
+        const int edits = bench.state.undoStack()->count();
+        QTest::keyClick(&map, Qt::Key_Return);
+        QCOMPARE(bench.state.undoStack()->count(), edits + 1);
+        QVERIFY(bench.exchange().averaging.localSteps == 8 && bench.exchange().averaging.delay == 2);
+        QCOMPARE(bench.seconds(), seconds);
+        QTest::keyClick(&map, Qt::Key_Down); // what is pale takes nothing
+        QTest::keyClick(&map, Qt::Key_Return);
+        QCOMPARE(bench.state.undoStack()->count(), edits + 1);
+        QVERIFY(computed());
+        QVERIFY(map.chosen() == map.map().at(8, 2));
+        if (const QByteArray file = qgetenv("PLANLOOM_PICTURE_ROUNDS"); !file.isEmpty()) {
+            bench.tab->resize(1100, 900);
+            QTest::qWait(200);
+            QVERIFY(bench.tab->grab().save(QString::fromUtf8(file)));
+        }
+    }
+
+    /// They follow each turn of a knob.
+    void warningsStandBesideTheKnobs()
+    {
+        Bench bench;
+        QVERIFY(bench.ready);
+        QLabel &warnings = *bench.tab->warnings();
+        QVERIFY(!warnings.isVisible());
+        bench.choose("exchange-kind", QStringLiteral("dasgd"));
+        QVERIFY2(warnings.isVisible() && warnings.text().contains(QStringLiteral("⚠ with adamw")),
+                 qPrintable(warnings.text()));
+        QVERIFY(!warnings.text().contains(QStringLiteral("odd delay")));
+        bench.knob<QSpinBox>("exchange-delay")->setValue(3);
+        QVERIFY(warnings.text().contains(QStringLiteral("odd delay")));
+        bench.choose("exchange-merge", QStringLiteral("convex"));
+        QVERIFY(!warnings.text().contains(QStringLiteral("odd delay")));
+        QVERIFY(warnings.text().contains(QStringLiteral("keeps 44 % of the steps' progress")));
+        bench.choose("exchange-kind", QStringLiteral("all-reduce"));
+        QVERIFY(!warnings.isVisible());
     }
 
     /// A network that is slower makes averages longer: the figures follow.

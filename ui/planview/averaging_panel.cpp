@@ -26,6 +26,8 @@ AveragingPanel::AveragingPanel(QWidget *parent)
       m_hidden(new BarList({}, this)),
       m_chart(new PlainChart(tr("A step's time by delay"), tr("delay d (steps)"), {}, this)),
       m_methods(new BarList(tr("Step time by method; hatched: waiting for exchanges"), this)),
+      m_rounds(new RoundMap(this)),
+      m_roundsVeil(new Veil(m_rounds)),
       m_job(tr("Delays and methods"))
 {
     m_strip = new JobStrip(m_job, this);
@@ -52,11 +54,16 @@ AveragingPanel::AveragingPanel(QWidget *parent)
     layout->addWidget(m_methods);
     layout->addWidget(m_strip);
     layout->addWidget(m_chart, 1);
+    layout->addWidget(m_rounds);
     m_take->hide();
     for (QWidget *each : std::initializer_list<QWidget *>{m_hidden, m_methods, m_chart})
         m_veils.push_back(new Veil(each));
     applyColors();
     connect(m_take, &QPushButton::clicked, this, [this] { Q_EMIT delayPicked(m_bestDelay); });
+    connect(m_rounds, &RoundMap::picked, this, [this](std::int64_t localSteps, std::int64_t delay) {
+        if (m_mapCurrent)
+            Q_EMIT roundsPicked(localSteps, delay);
+    });
     connect(m_strip, &JobStrip::again, this, &AveragingPanel::ask);
 }
 
@@ -71,12 +78,37 @@ void AveragingPanel::show(const std::shared_ptr<const plan::Document> &document)
 void AveragingPanel::ask()
 {
     setCurrent(false);
+    m_mapCurrent = false;
+    m_roundsVeil->setCurrent(false);
     m_job.ask([this, document = m_document](Progress &progress) -> Job::Completion {
         return [this, document, figures = planners::averagingFigures(document->plan, document->subject, progress)] {
             take(figures, document->plan.exchange.averaging);
+            if (figures)
+                askMap(document);
+            else
+                takeMap(figures.error(), document->plan.exchange.averaging);
         };
     });
     m_strip->begin();
+}
+
+void AveragingPanel::askMap(const std::shared_ptr<const plan::Document> &document)
+{
+    m_job.ask([this, document](Progress &progress) -> Job::Completion {
+        return [this, document, map = planners::averagingMap(document->plan, document->subject, progress)] {
+            takeMap(map, document->plan.exchange.averaging);
+        };
+    });
+}
+
+void AveragingPanel::takeMap(Result<planners::AveragingMap> map, const plan::DelayedAveraging &averaging)
+{
+    m_mapCurrent = true;
+    m_roundsVeil->setCurrent(true);
+    if (map)
+        m_rounds->set(*std::move(map), averaging.localSteps, averaging.delay);
+    else
+        m_rounds->clear();
 }
 
 void AveragingPanel::setCurrent(bool current)

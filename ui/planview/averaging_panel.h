@@ -5,6 +5,7 @@
 #include <QPushButton>
 
 #include "planners/common/exchange_figures.h"
+#include "ui/planview/round_map.h"
 #include "ui/state/latest_job.h"
 #include "ui/widgets/bar_list.h"
 #include "ui/widgets/chart.h"
@@ -19,9 +20,9 @@ class QScatterSeries;
 
 namespace planloom::ui {
 
-/// Of a plan that averages parameters: how much of an average is hidden, a step's time against the delay, and the
-/// methods side by side. All of it is simulated beside the UI thread; until then what was there before stays, pale and
-/// without effect. Knows no state.
+/// Of a plan that averages parameters: how much of an average is hidden, a step's time against the delay, the
+/// methods side by side, and at last rounds against delays by the time of a step of progress. All of it is simulated
+/// beside the UI thread; until then what was there before stays, pale and without effect. Knows no state.
 class AveragingPanel final : public QWidget {
     Q_OBJECT
 
@@ -40,16 +41,21 @@ public:
     [[nodiscard]] QScatterSeries *now() { return m_now; }
     [[nodiscard]] QLineSeries *knee() { return m_knee; }
     [[nodiscard]] JobStrip *strip() { return m_strip; }
+    [[nodiscard]] RoundMap *rounds() { return m_rounds; }
 
 Q_SIGNALS:
     /// The user wants this delay, and rounds that are no shorter.
     void delayPicked(std::int64_t delay);
+    /// The user wants rounds of so many steps, with that delay.
+    void roundsPicked(std::int64_t localSteps, std::int64_t delay);
 
 protected:
     void changeEvent(QEvent *event) override;
 
 private:
     void ask();
+    void askMap(const std::shared_ptr<const plan::Document> &document);
+    void takeMap(Result<planners::AveragingMap> map, const plan::DelayedAveraging &averaging);
     void setCurrent(bool current);
     void clear();
     void take(const Result<planners::AveragingFigures> &figures, const plan::DelayedAveraging &averaging);
@@ -61,11 +67,14 @@ private:
     std::shared_ptr<const plan::Document> m_document;
     std::int64_t m_bestDelay = 0; ///< as delay=auto has it
     bool m_current = true;
+    bool m_mapCurrent = true;
     QLabel *m_text;
     QPushButton *m_take;
     BarList *m_hidden;
     PlainChart *m_chart;
     BarList *m_methods;
+    RoundMap *m_rounds;
+    Veil *m_roundsVeil;
     JobStrip *m_strip = nullptr;
     QLineSeries *m_curve = nullptr;
     QLineSeries *m_knee = nullptr;   ///< the least delay that is as long as an average

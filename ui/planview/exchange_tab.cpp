@@ -3,6 +3,7 @@
 
 #include "engine/plan/validate_tables.h"
 #include "planners/common/exchange_tables.h"
+#include "planners/common/exchange_warnings.h"
 #include "ui/state/cluster_edit.h"
 #include "ui/widgets/committed_undo.h"
 #include "ui/widgets/text.h"
@@ -54,7 +55,8 @@ ExchangeTab::ExchangeTab(StudioState *state, QWidget *parent)
       m_warmup(spinOf(this, QStringLiteral("exchange-warmup"), 0)),
       m_inside(comboOf(this, QStringLiteral("exchange-inside"))),
       m_scheduling(comboOf(this, QStringLiteral("exchange-scheduling"))),
-      m_network(comboOf(this, QStringLiteral("exchange-network")))
+      m_network(comboOf(this, QStringLiteral("exchange-network"))),
+      m_warnings(new QLabel(this))
 {
     build();
     connectKnobs();
@@ -111,6 +113,10 @@ void ExchangeTab::build()
     add(tr("Scheduling"), m_scheduling,
         tr("Order of transfers: as they are ready, rows before sums, or prior rows before delayed ones"));
     add(tr("Network"), m_network, tr("Bandwidth of all links between devices, for a what-if; undo brings it back"));
+    m_warnings->setWordWrap(true);
+    m_warnings->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    m_warnings->setAccessibleName(tr("What this exchange costs or risks"));
+    m_form->addRow(m_warnings);
     setWidget(buildPage(knobs));
     setWidgetResizable(true);
     setFrameShape(QFrame::NoFrame);
@@ -148,6 +154,7 @@ void ExchangeTab::connectPanels()
     connect(m_tablePanel, &TablePanel::wayPicked, this,
             [this](const plan::SparseTable &way) { setTable(way.parameter, way.strategy, way.split); });
     connect(m_averagingPanel, &AveragingPanel::delayPicked, this, &ExchangeTab::setDelay);
+    connect(m_averagingPanel, &AveragingPanel::roundsPicked, this, &ExchangeTab::setRounds);
 }
 
 void ExchangeTab::resizeEvent(QResizeEvent *event)
@@ -246,6 +253,24 @@ void ExchangeTab::setDelay(std::int64_t delay)
     });
 }
 
+void ExchangeTab::setRounds(std::int64_t localSteps, std::int64_t delay)
+{
+    edit(tr("Rounds of %n step(s), delay %1", nullptr, static_cast<int>(localSteps)).arg(delay), [=](plan::Plan &plan) {
+        plan.exchange.averaging.localSteps = localSteps;
+        plan.exchange.averaging.delay = delay;
+    });
+}
+
+/// At once, before anything is simulated.
+void ExchangeTab::refreshWarnings(const plan::Document &document)
+{
+    QStringList lines;
+    for (const std::string &warning : planners::exchangeWarnings(document.plan))
+        lines << QStringLiteral("⚠ ") + qt(warning) + QLatin1Char('.');
+    m_warnings->setText(lines.join(QLatin1Char('\n')));
+    m_warnings->setVisible(!lines.isEmpty());
+}
+
 void ExchangeTab::setTable(const std::string &name, plan::TableStrategy strategy, bool split)
 {
     const std::vector<plan::SparseTable> &given = m_state->document()->plan.exchange.sparse.tables;
@@ -302,6 +327,7 @@ void ExchangeTab::refresh()
     m_tablePanel->setVisible(byRows);
     m_averagingPanel->setVisible(exchange.averages());
     refreshTables(*document);
+    refreshWarnings(*document);
     m_refreshing = false;
 }
 
@@ -337,7 +363,7 @@ void ExchangeTab::addTable(const std::string &name, const plan::SparseTable *giv
     layout->addWidget(split);
     const QString label = tr("Table %1").arg(qt(name));
     strategy->setAccessibleName(label);
-    m_form->addRow(label, row);
+    m_form->insertRow(m_form->rowCount() - 1, label, row); // in front of the warnings
     m_tables.push_back(row);
     const auto changed = [this, name, strategy, split] {
         setTable(name, plan::kTableStrategies[strategy->currentIndex()].strategy, split->isChecked());

@@ -31,6 +31,7 @@ public:
     explicit ExchangeTab(StudioState *state, QWidget *parent = nullptr);
     [[nodiscard]] TablePanel *tables() { return m_tablePanel; }
     [[nodiscard]] AveragingPanel *averages() { return m_averagingPanel; }
+    [[nodiscard]] QLabel *warnings() { return m_warnings; }
 
 protected:
     void resizeEvent(QResizeEvent *event) override;
@@ -46,6 +47,8 @@ private:
     void setTable(const std::string &name, plan::TableStrategy strategy, bool split);
     void setKind(plan::ExchangePolicy kind);
     void setDelay(std::int64_t delay);
+    void setRounds(std::int64_t localSteps, std::int64_t delay);
+    void refreshWarnings(const plan::Document &document);
     void scaleNetwork(double factor);
     void edit(const QString &what, const std::function<void(plan::Plan &)> &change);
 
@@ -65,6 +68,7 @@ private:
     QComboBox *m_inside;
     QComboBox *m_scheduling;
     QComboBox *m_network;
+    QLabel *m_warnings;
     std::vector<QWidget *> m_tables; ///< rows of the form, anew for each document
     bool m_refreshing = false;
 };

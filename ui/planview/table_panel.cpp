@@ -6,6 +6,7 @@
 #include "ui/widgets/text.h"
 
 #include <QEvent>
+#include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLineSeries>
 #include <QPen>
@@ -31,6 +32,8 @@ constexpr std::array kChartStrategies{plan::TableStrategy::AllReduce, plan::Tabl
 constexpr int kFiguresBefore = 4; // columns before those of the strategies
 constexpr int kMostRowsSeen = 6;
 constexpr double kMostReplicas = 1024;
+constexpr double kMostTimesBatch = 100; // the plan's batch, for a crossing to be drawn
+constexpr double kNearlyAll = 0.99;     // α: the last rows, which are rare, come one by one
 
 /// The plan's way of the strategy, else the faster of its ways.
 const TableWay *shownWay(const TableFigures &figures, plan::TableStrategy strategy)
@@ -116,6 +119,35 @@ std::vector<Cell> rowOf(const TableFigures &figures)
     return cells;
 }
 
+/// A line for each of the strategies, over what @p at has: where on the axis, and the rows that are looked up there.
+template <class Sent>
+void drawSent(PlainChart &chart, const std::vector<QLineSeries *> &lines, const std::vector<QPointF> &at, Sent sent,
+              const QString &axis)
+{
+    if (at.empty())
+        return;
+    double most = 0;
+    for (const plan::TableStrategy strategy : kChartStrategies)
+        most = std::max(most, sent(strategy, at.back()));
+    most = std::min(most, 3 * sent(plan::TableStrategy::AllReduce, at.back())); // beyond, all-gather hides all
+    const Unit unit = byteUnit(most);
+    for (std::size_t s = 0; s < kChartStrategies.size(); ++s) {
+        QList<QPointF> points;
+        for (const QPointF &where : at)
+            points << QPointF(where.x(), sent(kChartStrategies[s], where) * unit.factor);
+        lines[s]->replace(points);
+    }
+    chart.setTitles(axis, QLatin1String(unit.name));
+    chart.setRanges(at.back().x(), most * unit.factor * 1.05);
+}
+
+/// From the foot to the head of the chart; out of its sight, hidden with its name.
+void drawUpright(PlainChart &chart, QLineSeries &line, double x)
+{
+    line.setVisible(x > 0 && x <= chart.x()->max());
+    line.replace(QList<QPointF>{{x, 0}, {x, chart.y()->max()}});
+}
+
 } // namespace
 
 TablePanel::TablePanel(QWidget *parent)
@@ -123,6 +155,7 @@ TablePanel::TablePanel(QWidget *parent)
       m_table(new DataTable(this)),
       m_caption(new QLabel(this)),
       m_chart(new PlainChart(tr("What a replica sends in a step"), tr("replicas"), {}, this)),
+      m_batchChart(new PlainChart(tr("What a replica sends in a step of another batch"), tr("samples"), {}, this)),
       m_schedulings(new BarList(tr("Exposed communication by scheduling"), this)),
       m_schedulingsVeil(new Veil(m_schedulings)),
       m_job(tr("Strategies of tables"))
@@ -132,18 +165,28 @@ TablePanel::TablePanel(QWidget *parent)
     m_table->setAccessibleName(tr("Tables and what a step takes by their strategies"));
     m_strip->setIdleText(tr("✓ as planned; a double click on a time takes its strategy"));
     m_caption->setWordWrap(true);
-    m_chart->setMinimumHeight(170);
-    for (std::size_t s = 0; s < kChartStrategies.size(); ++s)
-        m_lines.push_back(m_chart->addLine(QString::fromUtf8(plan::name(kChartStrategies[s])), static_cast<int>(s)));
+    for (PlainChart *chart : {m_chart, m_batchChart}) {
+        chart->setMinimumHeight(190);
+        auto &lines = chart == m_chart ? m_lines : m_batchLines;
+        for (std::size_t s = 0; s < kChartStrategies.size(); ++s)
+            lines.push_back(chart->addLine(QString::fromUtf8(plan::name(kChartStrategies[s])), static_cast<int>(s)));
+    }
     m_now = m_chart->addLine(tr("this plan"), 5);
+    m_crossing = m_chart->addLine(tr("2/α"), 3);
+    m_batchNow = m_batchChart->addLine(tr("this plan"), 5);
+    m_batchCrossing = m_batchChart->addLine(tr("α = 2/N"), 3);
+    m_batchWhole = m_batchChart->addLine(tr("α = 1"), 7);
     auto *layout = new QVBoxLayout(this);
     layout->setContentsMargins(8, 4, 8, 4);
     layout->addWidget(m_table);
     layout->addWidget(m_strip);
     layout->addWidget(m_schedulings);
     layout->addWidget(m_caption);
-    layout->addWidget(m_chart, 1);
-    for (QWidget *each : std::initializer_list<QWidget *>{m_table, m_chart})
+    auto *charts = new QHBoxLayout;
+    charts->addWidget(m_chart);
+    charts->addWidget(m_batchChart);
+    layout->addLayout(charts, 1);
+    for (QWidget *each : std::initializer_list<QWidget *>{m_table, m_chart, m_batchChart})
         m_veils.push_back(new Veil(each));
     applyColors();
     fill();
@@ -245,43 +288,80 @@ void TablePanel::pick(const QModelIndex &index)
         Q_EMIT wayPicked(way->table);
 }
 
-/// Up to a few times the plan's replicas, and behind the crossing of all-gather and all-reduce.
 void TablePanel::draw(std::size_t table)
 {
     m_drawn = table;
     const bool known = table < m_figures.size() && m_figures[table].replicas > 0;
     m_chart->setVisible(known);
+    m_batchChart->setVisible(known);
     m_caption->setVisible(known);
     if (!known)
         return;
-    const TableFigures &figures = m_figures[table];
+    drawReplicas(m_figures[table]);
+    drawBatches(m_figures[table]);
+    sayCrossings(m_figures[table]);
+}
+
+/// Up to a few times the plan's replicas, and behind the crossing of all-gather and all-reduce.
+void TablePanel::drawReplicas(const TableFigures &figures)
+{
     const auto replicas = static_cast<double>(figures.replicas);
-    const double crossing = 2 / figures.density();
+    const double crossing = figures.mostGathered();
     double last = std::max(8.0, 4 * replicas);
     if (crossing < kMostReplicas)
         last = std::max(last, std::ceil(crossing * 1.25));
-    double most = 0;
-    for (const plan::TableStrategy strategy : kChartStrategies)
-        most = std::max(most, figures.sentBytes(strategy, last));
-    most = std::min(most, 3 * figures.sentBytes(plan::TableStrategy::AllReduce, last)); // beyond, all-gather hides all
-    const Unit unit = byteUnit(most);
     constexpr int kPoints = 64;
-    for (std::size_t s = 0; s < kChartStrategies.size(); ++s) {
-        QList<QPointF> points;
-        for (int p = 0; p <= kPoints; ++p) {
-            const double of = 1 + (last - 1) * p / kPoints;
-            points << QPointF(of, figures.sentBytes(kChartStrategies[s], of) * unit.factor);
-        }
-        m_lines[s]->replace(points);
-    }
-    m_chart->setTitles(tr("replicas"), QLatin1String(unit.name));
-    m_chart->setRanges(last, most * unit.factor * 1.05);
-    m_now->replace(QList<QPointF>{{replicas, 0}, {replicas, m_chart->y()->max()}});
-    m_caption->setText(tr("What a replica sends of %1 in a step, with as many samples each. With more than %2 replicas "
-                          "(2/α) all-gather sends more than all-reduce; all-to-all and parameter servers send less "
-                          "than it as long as α is below 1.")
-                           .arg(qt(figures.parameter))
-                           .arg(crossing, 0, 'f', 0));
+    std::vector<QPointF> at; // replicas, unique rows
+    for (int p = 0; p <= kPoints; ++p)
+        at.emplace_back(1 + (last - 1) * p / kPoints, figures.lookedUp.unique);
+    const auto sent = [&](plan::TableStrategy strategy, const QPointF &where) {
+        return figures.sentBytes(strategy, where.x(), where.y());
+    };
+    drawSent(*m_chart, m_lines, at, sent, tr("replicas"));
+    drawUpright(*m_chart, *m_now, replicas);
+    drawUpright(*m_chart, *m_crossing, crossing);
+}
+
+/// Likewise of batches, and behind the one that looks up nearly all rows.
+void TablePanel::drawBatches(const TableFigures &figures)
+{
+    const auto replicas = static_cast<double>(figures.replicas);
+    const auto batch = static_cast<double>(figures.batch);
+    const auto crossing = figures.batchWith(std::min(2 / replicas, kNearlyAll));
+    const auto whole = figures.batchWith(kNearlyAll);
+    double last = 4 * batch;
+    for (const auto &mark : {crossing, whole})
+        if (mark && *mark <= kMostTimesBatch * batch)
+            last = std::max(last, *mark * 1.25);
+    std::vector<QPointF> at; // batch, unique rows
+    for (const planners::BatchRows &point : figures.byBatch)
+        if (point.batch <= last)
+            at.emplace_back(point.batch, point.unique);
+    const auto sent = [&](plan::TableStrategy strategy, const QPointF &where) {
+        return figures.sentBytes(strategy, replicas, where.y());
+    };
+    drawSent(*m_batchChart, m_batchLines, at, sent, tr("samples of a batch"));
+    drawUpright(*m_batchChart, *m_batchNow, batch);
+    drawUpright(*m_batchChart, *m_batchCrossing, crossing.value_or(0));
+    drawUpright(*m_batchChart, *m_batchWhole, replicas > 2 ? whole.value_or(0) : 0);
+}
+
+void TablePanel::sayCrossings(const TableFigures &figures)
+{
+    const auto batch = figures.batchWith(std::min(2 / static_cast<double>(figures.replicas), kNearlyAll));
+    QString text =
+        tr("What a replica sends of %1 in a step. Left, with as many samples each: with more than %2 replicas (2/α) "
+           "all-gather sends more than all-reduce; ")
+            .arg(qt(figures.parameter))
+            .arg(figures.mostGathered(), 0, 'f', 0);
+    text += batch ? tr("right, between %1 replicas: with batches of more than %2 samples (α = 2/N). ")
+                        .arg(figures.replicas)
+                        .arg(*batch, 0, 'f', 0)
+                  : tr("right, between %1 replicas: with no batch of up to %2 samples (α = 2/N). ")
+                        .arg(figures.replicas)
+                        .arg(figures.byBatch.back().batch, 0, 'f', 0);
+    m_caption->setText(text
+                       + tr("All-to-all and parameter servers send less than all-reduce as long as α is below 1."));
 }
 
 void TablePanel::applyColors()
@@ -289,13 +369,18 @@ void TablePanel::applyColors()
     const Theme &t = theme();
     constexpr std::array kStyles{Qt::SolidLine, Qt::DashLine, Qt::DashDotLine};
     for (std::size_t s = 0; s < m_lines.size(); ++s)
-        m_lines[s]->setPen(QPen(t.ofSeries(static_cast<int>(s)), 2, kStyles[s]));
-    m_now->setPen(QPen(t.text, 1, Qt::DotLine));
+        for (QLineSeries *line : {m_lines[s], m_batchLines[s]})
+            line->setPen(QPen(t.ofSeries(static_cast<int>(s)), 2, kStyles[s]));
+    for (QLineSeries *line : {m_now, m_batchNow})
+        line->setPen(QPen(t.text, 1, Qt::DotLine));
+    for (QLineSeries *line : {m_crossing, m_batchCrossing})
+        line->setPen(QPen(t.ofSeries(3), 1, Qt::DashLine));
+    m_batchWhole->setPen(QPen(t.dimText, 1, Qt::DashDotDotLine));
 }
 
 void TablePanel::changeEvent(QEvent *event)
 {
-    if (event->type() == QEvent::PaletteChange && m_now)
+    if (event->type() == QEvent::PaletteChange && m_batchWhole)
         applyColors();
     QWidget::changeEvent(event);
 }
