@@ -25,7 +25,7 @@ using planners::AveragingCell;
 constexpr double kRoundNames = 52; // pixels at the left
 constexpr double kDarkest = 0.2;   // share of the base in the longest one's colour
 constexpr double kPalest = 0.95;
-constexpr double kMostTimes = 4; // the least seconds: beyond, all are as dark
+constexpr double kMostTimesLeast = 4; // the least seconds: beyond, all are as dark
 
 /// Where @p value stands in @p values, which have it.
 double placeOf(const std::vector<std::int64_t> &values, std::int64_t value)
@@ -53,7 +53,7 @@ void RoundMap::set(planners::AveragingMap map, std::int64_t localSteps, std::int
     m_most = m_least;
     for (const AveragingCell &cell : m_map.cells)
         if (cell.hasSeconds())
-            m_most = std::max(m_most, std::min(cell.effectiveSeconds(), kMostTimes * m_least));
+            m_most = std::max(m_most, std::min(cell.effectiveSeconds(), kMostTimesLeast * m_least));
     if (const AveragingCell *own = m_map.at(localSteps, delay))
         choose(*own);
     setToolTip({});
@@ -211,7 +211,7 @@ void RoundMap::mouseDoubleClickEvent(QMouseEvent *event)
 }
 
 /// By so many places; where there is no cell, as delays are no longer than rounds, it stays.
-void RoundMap::move(int rounds, int delays)
+void RoundMap::walk(int rounds, int delays)
 {
     const AveragingCell *from = chosen();
     const auto moved = [](const std::vector<std::int64_t> &values, std::int64_t value, int by) {
@@ -228,10 +228,10 @@ void RoundMap::keyPressEvent(QKeyEvent *event)
     if (!chosen())
         return QWidget::keyPressEvent(event);
     switch (event->key()) {
-    case Qt::Key_Left: return move(0, -1);
-    case Qt::Key_Right: return move(0, 1);
-    case Qt::Key_Up: return move(-1, 0);
-    case Qt::Key_Down: return move(1, 0);
+    case Qt::Key_Left: return walk(0, -1);
+    case Qt::Key_Right: return walk(0, 1);
+    case Qt::Key_Up: return walk(-1, 0);
+    case Qt::Key_Down: return walk(1, 0);
     case Qt::Key_Return:
     case Qt::Key_Enter: return pick();
     default: QWidget::keyPressEvent(event);

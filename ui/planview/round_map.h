@@ -51,7 +51,7 @@ private:
     [[nodiscard]] QRectF cellsRect() const;
     [[nodiscard]] bool isOwn(const planners::AveragingCell &cell) const;
     void pick();
-    void move(int rounds, int delays);
+    void walk(int rounds, int delays);
     void paintCell(QPainter &painter, const planners::AveragingCell &cell) const;
     void paintNames(QPainter &painter) const;
 
