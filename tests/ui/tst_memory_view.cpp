@@ -34,6 +34,7 @@ private Q_SLOTS:
     void budgetsOutliveAnotherPlan();
     void stallsAreMarked();
     void costsOfDecisionsArePoints();
+    void policiesByBudget();
     void wrongBandwidthIsRefused();
     void stateOfSamplesIsABand();
 
@@ -333,6 +334,51 @@ void TestMemoryView::costsOfDecisionsArePoints()
     QCOMPARE(scatter->points(), std::size_t{0});
     QVERIFY2(scatter->emptyText().contains(QStringLiteral("leaves this device")), qPrintable(scatter->emptyText()));
     QVERIFY(CopyScatter().emptyText().contains(QStringLiteral("leaves its device")));
+}
+
+/// A line and a row for each policy, once the tab is seen; a double click takes policy and budget in one edit.
+void TestMemoryView::policiesByBudget()
+{
+    BudgetSweep &panel = *m_view->sweep();
+    QVERIFY(!panel.computes() && panel.sweep().curves.empty());
+    m_view->tabs()->setCurrentWidget(&panel);
+    QTRY_VERIFY_WITH_TIMEOUT(!panel.computes() && !panel.sweep().curves.empty(), 120'000);
+    const planners::MemorySweep sweep = panel.sweep();
+    QCOMPARE(panel.lines().size(), sweep.curves.size());
+    QCOMPARE(panel.table()->tableModel()->rowCount(), static_cast<int>(sweep.curves.size()));
+    const double base = sweep.seconds;
+    QVERIFY(std::abs(base / m_state->simulation()->report.iterationSeconds - 1) < 1e-9);
+    for (std::size_t k = 0; k < sweep.curves.size(); ++k) {
+        QList<QPointF> expected;
+        for (const planners::MemoryCurve::Point &point : sweep.curves[k].points)
+            if (point.refusal.empty())
+                expected << QPointF(point.share * 100, point.overhead * 100);
+        QCOMPARE(panel.lines()[k]->points(), expected);
+        const auto &row = panel.table()->tableModel()->row(static_cast<int>(k));
+        QCOMPARE(row[0].text, panel.lines()[k]->name());
+        QVERIFY(!row.back().text.contains(QStringLiteral("✓"))); // the plan has no policy
+    }
+    const std::size_t last = sweep.shares.size() - 1; // the largest budget
+    const auto best = static_cast<int>(sweep.best(last) - sweep.curves.data());
+    QVERIFY(panel.table()->tableModel()->row(best).back().text.startsWith(QStringLiteral("★ ")));
+    if (const QByteArray file = qgetenv("PLANLOOM_PICTURE_BUDGETS"); !file.isEmpty())
+        QVERIFY(m_view->grab().save(QString::fromUtf8(file)));
+
+    QVERIFY(sweep.curves[0].points[last].refusal.empty());
+    const double overhead = sweep.curves[0].points[last].overhead;
+    const int edits = m_state->undoStack()->count();
+    Q_EMIT panel.table()->activated(panel.table()->model()->index(0, static_cast<int>(last) + 1));
+    QCOMPARE(m_state->undoStack()->count(), edits + 1);
+    for (const plan::Stage &stage : m_state->document()->plan.stages) {
+        QCOMPARE(stage.memory.filter, sweep.curves[0].filter);
+        QCOMPARE(stage.memory.budgetShare, sweep.shares[last]);
+    }
+    settle();
+    QVERIFY(std::abs(m_state->simulation()->report.iterationSeconds / base - 1 - overhead) < 1e-6);
+    QTRY_VERIFY_WITH_TIMEOUT(!panel.computes(), 120'000);
+    QVERIFY(panel.table()->tableModel()->row(0).back().text.contains(QStringLiteral("✓ ")));
+    Q_EMIT panel.table()->activated(panel.table()->model()->index(0, static_cast<int>(last) + 1)); // it has it
+    QCOMPARE(m_state->undoStack()->count(), edits + 1);
 }
 
 void TestMemoryView::wrongBandwidthIsRefused()

@@ -146,6 +146,16 @@ void MemoryKnobs::setPolicy(int index)
     });
 }
 
+void MemoryKnobs::take(plan::MemoryFilter filter, double share)
+{
+    edit(tr("Memory policy %1, %2 %").arg(m_policy->itemText(static_cast<int>(filter))).arg(std::lround(share * 100)),
+         [=](plan::Memory &memory) {
+             memory.filter = filter;
+             memory.budgetBytes = 0;
+             memory.budgetShare = share;
+         });
+}
+
 void MemoryKnobs::setBandwidth()
 {
     const std::string text = std::to_string(m_bandwidth->text().trimmed().toDouble() * kGiga);

@@ -24,6 +24,8 @@ public:
     [[nodiscard]] QSpinBox *budget() { return m_budget; }
     [[nodiscard]] QComboBox *director() { return m_director; }
     [[nodiscard]] QLineEdit *bandwidth() { return m_bandwidth; }
+    /// One edit: this policy with a budget of the share @p share of the activations.
+    void take(plan::MemoryFilter filter, double share);
 
 private:
     void refresh();

@@ -93,6 +93,7 @@ MemoryView::MemoryView(StudioState *state, QWidget *parent)
       m_decisions(new DataTable(this)),
       m_bands(new TensorBands(this)),
       m_scatter(new CopyScatter(this)),
+      m_sweep(new BudgetSweep(this)),
       m_seen(new WhenSeen(this, [this] { refresh(); })),
       m_selectionSeen(new WhenSeen(this, [this] { showSelection(); })),
       m_tableSeen(new WhenSeen(m_table, [this] { refreshTable(); })),
@@ -113,6 +114,8 @@ MemoryView::MemoryView(StudioState *state, QWidget *parent)
     m_tabs->addTab(m_bands, tr("Tensors"));
     m_tabs->addTab(m_scatter, tr("Costs"));
     m_tabs->setTabToolTip(3, tr("Cost of copying against cost of making again"));
+    m_tabs->addTab(m_sweep, tr("Budgets"));
+    m_tabs->setTabToolTip(4, tr("How much longer steps are with each policy, by its budget"));
     m_split->addWidget(m_chart);
     m_split->addWidget(m_tabs);
     m_split->setStretchFactor(0, 1);
@@ -138,6 +141,10 @@ MemoryView::MemoryView(StudioState *state, QWidget *parent)
             this->state()->selectDevice(cluster->find(m_devices->currentText().toStdString()));
         refreshCurves();
     });
+    auto *sweepSeen = new WhenSeen(m_sweep, [this] { m_sweep->show(this->state()->document()); });
+    connect(state, &StudioState::documentChanged, sweepSeen, &WhenSeen::ask);
+    connect(m_sweep, &BudgetSweep::picked, m_knobs, &MemoryKnobs::take);
+    sweepSeen->ask();
     connect(m_decisions, &DataTable::rowPicked, this, &MemoryView::pickDecision);
     connect(m_bands, &TensorBands::tensorPicked, this, &MemoryView::pickTensor);
     connect(m_scatter, &CopyScatter::tensorPicked, this, &MemoryView::pickTensor);

@@ -7,6 +7,7 @@
 #include <QSplitter>
 #include <QTabWidget>
 
+#include "ui/memory/budget_sweep.h"
 #include "ui/memory/copy_scatter.h"
 #include "ui/memory/memory_chart.h"
 #include "ui/memory/memory_knobs.h"
@@ -44,6 +45,7 @@ public:
     [[nodiscard]] DataTable *decisions() { return m_decisions; }
     [[nodiscard]] TensorBands *bands() { return m_bands; }
     [[nodiscard]] CopyScatter *scatter() { return m_scatter; }
+    [[nodiscard]] BudgetSweep *sweep() { return m_sweep; }
     [[nodiscard]] QString summary() const { return m_summary->text(); }
 
 protected:
@@ -84,6 +86,7 @@ private:
     DataTable *m_decisions;
     TensorBands *m_bands;
     CopyScatter *m_scatter;
+    BudgetSweep *m_sweep;
     WhenSeen *m_seen;
     WhenSeen *m_selectionSeen;
     WhenSeen *m_tableSeen;
