@@ -356,8 +356,11 @@ void TestMemoryView::policiesByBudget()
         QCOMPARE(panel.lines()[k]->points(), expected);
         const auto &row = panel.table()->tableModel()->row(static_cast<int>(k));
         QCOMPARE(row[0].text, panel.lines()[k]->name());
+        QCOMPARE(row[0].swatch, panel.lines()[k]->color());
         QVERIFY(!row.back().text.contains(QStringLiteral("✓"))); // the plan has no policy
     }
+    panel.table()->setCurrentIndex(panel.table()->model()->index(2, 0));
+    QVERIFY(panel.lines()[2]->pen().widthF() > panel.lines()[1]->pen().widthF());
     const std::size_t last = sweep.shares.size() - 1; // the largest budget
     const auto best = static_cast<int>(sweep.best(last) - sweep.curves.data());
     QVERIFY(panel.table()->tableModel()->row(best).back().text.startsWith(QStringLiteral("★ ")));

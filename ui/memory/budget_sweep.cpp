@@ -5,7 +5,7 @@
 #include "ui/widgets/text.h"
 
 #include <QEvent>
-#include <QHeaderView>
+#include <QLegend>
 #include <QLineSeries>
 #include <QPen>
 #include <QVBoxLayout>
@@ -49,6 +49,7 @@ BudgetSweep::BudgetSweep(QWidget *parent)
     m_strip = new JobStrip(m_job, this);
     m_strip->setIdleText(tr("✓ as planned, ★ the least of a budget; a double click takes policy and budget"));
     m_chart->setMinimumHeight(150);
+    m_chart->chart()->legend()->hide(); // the table names the lines
     m_table->setAccessibleName(tr("How much longer steps are with each memory policy, by budget"));
     for (const plan::MemoryFilterRow &row : plan::kMemoryFilters)
         if (row.filter != plan::MemoryFilter::None && row.filter != plan::MemoryFilter::Random) {
@@ -65,6 +66,10 @@ BudgetSweep::BudgetSweep(QWidget *parent)
     applyColors();
     fill();
     connect(m_table, &QAbstractItemView::activated, this, &BudgetSweep::pick);
+    connect(m_table, &DataTable::rowPicked, this, [this](int row) {
+        m_thick = row;
+        applyColors();
+    });
     connect(m_strip, &JobStrip::again, this, &BudgetSweep::ask);
 }
 
@@ -114,7 +119,9 @@ void BudgetSweep::fill()
         for (const planners::MemoryCurve::Point &point : curve.points)
             most = std::max(most, point.overhead);
     for (const planners::MemoryCurve &curve : m_sweep.curves) {
-        std::vector<Cell> row{{policyName(curve.filter), {}}};
+        const auto line = static_cast<int>(&curve - m_sweep.curves.data());
+        std::vector<Cell> row{{policyName(curve.filter), {}, theme().ofSeries(line)}};
+        row.front().toolTip = line < kSeriesColors ? tr("Its line is solid") : tr("Its line is dashed");
         for (std::size_t s = 0; s < curve.points.size(); ++s) {
             const planners::MemoryCurve::Point &point = curve.points[s];
             Cell cell{QStringLiteral("–"), std::numeric_limits<double>::infinity()};
@@ -170,14 +177,16 @@ void BudgetSweep::pick(const QModelIndex &index)
 void BudgetSweep::applyColors()
 {
     for (std::size_t k = 0; k < m_lines.size(); ++k)
-        m_lines[k]->setPen(
-            QPen(theme().ofSeries(static_cast<int>(k)), 2, k < kSeriesColors ? Qt::SolidLine : Qt::DashLine));
+        m_lines[k]->setPen(QPen(theme().ofSeries(static_cast<int>(k)), static_cast<int>(k) == m_thick ? 4 : 2,
+                                k < kSeriesColors ? Qt::SolidLine : Qt::DashLine));
 }
 
 void BudgetSweep::changeEvent(QEvent *event)
 {
-    if (event->type() == QEvent::PaletteChange && !m_lines.empty())
+    if (event->type() == QEvent::PaletteChange && !m_lines.empty()) {
         applyColors();
+        fill();
+    }
     QWidget::changeEvent(event);
 }
 

@@ -18,7 +18,8 @@ class QLineSeries;
 
 namespace planloom::ui {
 
-/// How much longer a step takes with each memory policy, by its budget: a line and a row of a table for each. All of it
+/// How much longer a step takes with each memory policy, by its budget: a line and a row of a table for each,
+/// of its colour; the line of the chosen row is thick. All of it
 /// is simulated beside the UI thread; until then what was there before stays, pale and without effect. Knows no state.
 class BudgetSweep final : public QWidget {
     Q_OBJECT
@@ -59,6 +60,7 @@ private:
     DataTable *m_table;
     JobStrip *m_strip = nullptr;
     std::vector<QLineSeries *> m_lines;
+    int m_thick = -1; ///< the line whose row is chosen
     std::vector<Veil *> m_veils;
     LatestJob m_job;
 };
