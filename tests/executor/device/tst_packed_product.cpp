@@ -96,6 +96,10 @@ private slots:
         QFETCH(int, k);
         QFETCH(int, order);
         const Case c(m, n, k, order % 2 != 0, order > 1);
+        std::vector<std::pair<double, double>> exact;
+        for (std::int64_t row = 0; row < m; ++row)
+            for (std::int64_t column = 0; column < n; ++column)
+                exact.push_back(c.exact(row, column));
         for (const bool add : {false, true}) {
             for (const bool bias : {false, true}) {
                 if (add && bias)
@@ -108,7 +112,7 @@ private slots:
                             QCOMPARE(got[at], c.before[at]);
                             continue;
                         }
-                        auto [sum, magnitude] = c.exact(row, column);
+                        auto [sum, magnitude] = exact[static_cast<std::size_t>(row * n + column)];
                         sum += add ? static_cast<double>(c.before[at])
                             : bias ? static_cast<double>(c.bias[static_cast<std::size_t>(column)])
                                    : 0.0;
@@ -159,9 +163,8 @@ private slots:
                           });
             for (std::size_t i = 0; i < got.size(); ++i) {
                 const bool inside = static_cast<int>(i) % (n + 2) < n;
-                QCOMPARE(told[i], inside ? 1 : 0);
-                if (inside)
-                    QCOMPARE(copies[i], expected[i]);
+                if (told[i] != (inside ? 1 : 0) || (inside && copies[i] != expected[i]))
+                    QFAIL(qPrintable(QString("element %1 was told of %2 times").arg(i).arg(told[i])));
             }
         }
     }

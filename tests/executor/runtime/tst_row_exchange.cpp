@@ -12,6 +12,7 @@
 
 #include <array>
 #include <numeric>
+#include <span>
 
 using namespace planloom;
 using namespace planloom::test;
@@ -78,10 +79,10 @@ private slots:
                 stage.zero = stage.replicas() > 1 ? zero : 0;
             return plan;
         };
-        const Outcome summed = trainOn(m_text.path(), m_subject, allReduced(planned(kAllToAll)), {.steps = 8});
+        const Outcome summed = trainOn(m_text.path(), m_subject, allReduced(planned(kAllToAll)), {.steps = 5});
         QCOMPARE(summed.problem, std::string());
         for (const How &how : kWays) {
-            const Outcome byRows = trainOn(m_text.path(), m_subject, planned(how), {.steps = 8});
+            const Outcome byRows = trainOn(m_text.path(), m_subject, planned(how), {.steps = 5});
             QVERIFY2(differs(byRows, summed.losses, 1e-5).empty(),
                      (how.name + (": " + differs(byRows, summed.losses, 1e-5))).c_str());
         }
@@ -99,10 +100,10 @@ private slots:
     {
         QFETCH(QString, rule);
         const Layout layout{{replicas(3)}, 12, 2};
-        const Training training{.steps = 12, .evaluate = true};
+        const Training training{.steps = 8, .evaluate = true};
         const Outcome first = trainOn(m_text.path(), m_subject, planFor(layout, rule, kAllToAll), training, 0.2);
         QCOMPARE(first.problem, std::string());
-        for (const How &how : kWays) {
+        for (const How &how : std::span(kWays).subspan(1)) {
             const Outcome other = trainOn(m_text.path(), m_subject, planFor(layout, rule, how), training, 0.2);
             QCOMPARE(other.problem, std::string());
             QVERIFY2(other.losses == first.losses, how.name);
