@@ -8,6 +8,9 @@
 set(together 1)
 if(PLANLOOM_WHOLE_BUILD)
   set(together 8)
+  if(PLANLOOM_SANITIZE) # half of what eight take is for their headers
+    set(together 16)
+  endif()
 endif()
 set(PLANLOOM_TESTS_TOGETHER ${together} CACHE STRING "Tests that are compiled as one program: more are faster for all, slower for a change of one")
 set(planloom_tests "")
