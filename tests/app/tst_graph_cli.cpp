@@ -173,7 +173,8 @@ private Q_SLOTS:
         QFETCH(QByteArray, from);
         QFETCH(QByteArray, to);
         QFETCH(QByteArray, message);
-        QCOMPARE(run({"graph", "karate", "--parts", "2", "--partition", "hash", "-o", "karate2.graph"}).status, 0);
+        if (!QFile::exists(at("karate2.graph")))
+            QCOMPARE(run({"graph", "karate", "--parts", "2", "--partition", "hash", "-o", "karate2.graph"}).status, 0);
         QByteArray job = sampleJob();
         QVERIFY(job.contains(from));
         QVERIFY(write(at("bad.json"), job.replace(from, to)));
@@ -512,7 +513,8 @@ private Q_SLOTS:
         QFETCH(QByteArray, from);
         QFETCH(QByteArray, to);
         QFETCH(QByteArray, message);
-        QVERIFY(run(planOf("good.plan.json", "machines.yaml")).status == 0);
+        if (!QFile::exists(at("good.plan.json"))) // one for all rows
+            QVERIFY(run(planOf("good.plan.json", "machines.yaml")).status == 0);
         QByteArray text = readAll(at("good.plan.json"));
         const auto at0 = text.indexOf(from, text.indexOf("\"job\""));
         QVERIFY(at0 > 0);

@@ -12,7 +12,11 @@ class TestSampledCli : public SampledCliTest {
     Q_OBJECT
 
 private Q_SLOTS:
-    void initTestCase() { makeInputs(); }
+    void initTestCase()
+    {
+        makeInputs();
+        QVERIFY(run(planOf("served.plan.json", "machines.yaml", {"blocks.graph", "--set", "servers=2"})).status == 0);
+    }
 
     /// Three machines with a store each, two trainers with two samplers each, a server: 120 feasible placements, whose
     /// best takes 39.902778 s (tst_gnn_placement). They are announced before they are tried, with --joint, too.
@@ -118,10 +122,10 @@ private Q_SLOTS:
     {
         QFETCH(QString, role);
         QDir(at("k.run")).removeRecursively();
-        QVERIFY(run(planOf("k.plan.json", "machines.yaml", {"blocks.graph", "--set", "servers=2"})).status == 0);
         QProcess process;
         start(process,
-              {"train", "k.plan.json", "--data", "blocks.graph", "--steps", "1000000", "--run-dir", "k.run", "--json"});
+              {"train", "served.plan.json", "--data", "blocks.graph", "--steps", "1000000", "--run-dir", "k.run",
+               "--json"});
         QVERIFY(QTest::qWaitFor([&] { return process.waitForReadyRead(50) || !process.isOpen(); }, kWait));
         const qint64 victim = processWith("transfers/" + role + ".csv");
         QVERIFY(victim > 0);
@@ -156,11 +160,10 @@ private Q_SLOTS:
         QFETCH(QString, limit);
         QFETCH(QByteArray, blamed);
         QDir(at("h.run")).removeRecursively();
-        QVERIFY(run(planOf("h.plan.json", "machines.yaml", {"blocks.graph", "--set", "servers=2"})).status == 0);
         QProcess process;
         start(process,
-              {"train", "h.plan.json", "--data", "blocks.graph", "--steps", "1000000", "--run-dir", "h.run", "--json",
-               limit, "3"});
+              {"train", "served.plan.json", "--data", "blocks.graph", "--steps", "1000000", "--run-dir", "h.run",
+               "--json", limit, "3"});
         QVERIFY(QTest::qWaitFor([&] { return process.waitForReadyRead(50) || !process.isOpen(); }, kWait));
         const qint64 victim = processWith("transfers/" + role + ".csv");
         QVERIFY(victim > 0);
