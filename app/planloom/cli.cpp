@@ -266,6 +266,10 @@ void addSimulate(Command &command)
                      "Compute in the order of a schedule of torch.distributed.pipelining")
         ->type_name("CSV");
     verb->add_option("-o,--output", command.simulate.out, "Plan file to write, with that order")->type_name("PLAN");
+    verb->add_option("--times", command.simulate.times,
+                     "What a run of the plan has measured (measured.json in its folder), for memory policies with "
+                     "clock=measured")
+        ->type_name("FILE");
     verb->add_option("--decisions", command.simulate.decisions,
                      "Write what the memory policies decide, tensor by tensor, as tab-separated text")
         ->type_name("FILE");

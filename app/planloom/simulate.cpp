@@ -11,6 +11,7 @@
 #include "engine/export/export.h"
 #include "engine/import/pytorch_schedule.h"
 #include "engine/plan/fingerprint.h"
+#include "executor/runtime/measured_course.h"
 
 #include <fmt/format.h>
 
@@ -36,22 +37,48 @@ Status takeOrder(const std::string &file, plan::Document &document)
 }
 
 /// With the names of tensors, which only bodies have.
-Status writeDecisions(const plan::Document &document, const std::string &file)
+Status writeDecisions(const plan::Document &document, const memory::RunTimes *times, const std::string &file)
 {
-    const auto program = compile::compilePlan(document.plan, document.subject);
+    const auto program = compile::compilePlan(document.plan, document.subject, {.times = times});
     if (!program)
         return program.error();
     return writeFileAtomically(file, exporting::decisionLog(*program, *document.subject.cluster));
 }
 
-/// The report with what memory policies do, where a stage has one: memory_stall_seconds, memory_fragmented.
-std::string jsonOf(const simulate::Report &report, const std::optional<compile::MemoryFigures> &memory)
+/// Of the file that is named; nothing: none is.
+Result<std::optional<memory::RunTimes>> measuredTimes(const SimulateOptions &options, const plan::Plan &plan)
+{
+    if (options.times.empty())
+        return std::optional<memory::RunTimes>();
+    if (!runtime::decidesByMeasured(plan))
+        return badInput("no memory policy of the plan decides by measured times; leave out --times, or plan with "
+                        "--memory POLICY,clock=measured")
+            .in(options.plan);
+    auto times = readMeasuredTimes(options.times);
+    return times ? Result<std::optional<memory::RunTimes>>(*std::move(times)) : times.error();
+}
+
+/// Whose seconds policies decide by, where a run would not go on with those.
+std::string clockOf(const plan::Plan &plan, const std::optional<memory::RunTimes> &times)
+{
+    if (times)
+        return fmt::format("clock         what a run has measured, for its steps from {} on", times->fromStep);
+    return runtime::decidesByMeasured(plan) ? fmt::format(
+               "clock         logical: policies are predicted by the cost model's seconds; a run decides anew by "
+               "what it measures in its first {} steps",
+               runtime::OperatorTimes::kSteps)
+                                            : std::string();
+}
+
+/// The report with what memory policies do, where a stage has one: memory_clock, memory_stall_seconds,
+/// memory_fragmented.
+std::string jsonOf(const simulate::Report &report, const std::optional<compile::MemoryFigures> &memory, bool measured)
 {
     std::string text = simulate::toJson(report);
     if (memory) {
         text.pop_back(); // the end of the object
-        text += fmt::format(",\"memory_stall_seconds\":{},\"memory_fragmented\":{}}}", memory->stallSeconds,
-                            memory->fragmented);
+        text += fmt::format(",\"memory_clock\":\"{}\",\"memory_stall_seconds\":{},\"memory_fragmented\":{}}}",
+                            measured ? "measured" : "logical", memory->stallSeconds, memory->fragmented);
     }
     return text;
 }
@@ -73,12 +100,17 @@ Status simulate(const SimulateOptions &options, Output &output)
         document->subject = plan::inPrecision(*computed, document->plan.precision);
     if (const Status ordered = takeOrder(options.order, *document); !ordered)
         return ordered;
-    auto simulation = simulate::simulatePlan(document->plan, document->subject, {!options.trace.empty(), false});
+    const auto times = measuredTimes(options, document->plan);
+    if (!times)
+        return times.error();
+    const memory::RunTimes *timesOf = *times ? &**times : nullptr;
+    auto simulation =
+        simulate::simulatePlan(document->plan, document->subject, {!options.trace.empty(), false, nullptr, timesOf});
     if (!simulation)
         return simulation.error().in(options.plan);
     std::optional<compile::MemoryFigures> memory;
     if (std::ranges::any_of(document->plan.stages, [](const plan::Stage &stage) { return stage.memory.limits(); })) {
-        const auto figures = compile::memoryFigures(document->plan, document->subject);
+        const auto figures = compile::memoryFigures(document->plan, document->subject, timesOf);
         if (!figures)
             return figures.error();
         memory = *figures;
@@ -92,7 +124,7 @@ Status simulate(const SimulateOptions &options, Output &output)
             return written;
     }
     if (!options.decisions.empty())
-        if (auto written = writeDecisions(*document, options.decisions); !written)
+        if (auto written = writeDecisions(*document, timesOf, options.decisions); !written)
             return written;
     if (!options.out.empty()) {
         document->plan.predictedJson = simulate::toJson(simulation->report);
@@ -106,9 +138,11 @@ Status simulate(const SimulateOptions &options, Output &output)
         output.line(fmt::format(
             "policies      operators of all devices wait {} for copies; free memory was fragmented {} time{}",
             format(Seconds(memory->stallSeconds)), memory->fragmented, memory->fragmented == 1 ? "" : "s"));
+    if (const std::string clock = clockOf(document->plan, *times); !clock.empty())
+        output.line(clock);
     if (!options.trace.empty())
         output.line("trace written to " + options.trace);
-    output.json(jsonOf(simulation->report, memory));
+    output.json(jsonOf(simulation->report, memory, timesOf != nullptr));
     return {};
 }
 

@@ -182,6 +182,15 @@ Result<trace::Trace> readRunTrace(const std::string &folder)
     return trace::readTrace((fs::path(folder) / "trace.pltrace").string());
 }
 
+Result<memory::RunTimes> readMeasuredTimes(const std::string &file)
+{
+    const auto text = readFile(file);
+    if (!text)
+        return text.error();
+    auto times = memory::runTimesFromJson(*text);
+    return times ? std::move(times) : times.error().in(file);
+}
+
 Result<std::optional<store::Workspace>> openWorkspace(const std::string &path)
 {
     std::optional<store::Workspace> none;

@@ -4,6 +4,7 @@
 #include "app/planloom/output.h"
 #include "app/planloom/verbs.h"
 #include "engine/import/import.h"
+#include "engine/memory/measured_times.h"
 #include "engine/plan/plan.h"
 #include "engine/store/store.h"
 #include "engine/trace/trace.h"
@@ -42,6 +43,8 @@ Result<RunFiles> readRun(const std::string &folder);
 /// The plan of a plan file or of a run's folder.
 Result<plan::Document> readPlanOrRun(const std::string &path);
 Result<trace::Trace> readRunTrace(const std::string &folder);
+/// What a run has measured for its memory policies. Errors: Io, BadInput.
+Result<memory::RunTimes> readMeasuredTimes(const std::string &file);
 
 /// The workspace named with --workspace; nothing if the name is empty.
 Result<std::optional<store::Workspace>> openWorkspace(const std::string &path);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "app/planloom/measured_run.h"
 #include "app/planloom/report.h"
 #include "app/planloom/sources.h"
 #include "app/planloom/terminal.h"
@@ -9,6 +10,7 @@
 #include "engine/graph/gradients/loss.h"
 #include "engine/run/summary.h"
 #include "executor/agent/client.h"
+#include "executor/runtime/measured_course.h"
 #include "executor/runtime/parameter_server.h"
 #include "executor/runtime/rank_gpu.h"
 #include "executor/runtime/sampled_source.h"
@@ -178,9 +180,25 @@ Status checkDecisions(const TrainOptions &options, const plan::Plan &plan)
     return checkWritable(options.decisions);
 }
 
-/// What the memory policies did, from the trace of the run in @p folder, beside what was predicted.
-Result<ordered_json> decisionsOf(const plan::Document &document, const std::string &folder, const std::string &file,
-                                 Output &output)
+/// What the memory policies did by @p program, from @p trace, beside what was predicted; @p said: of which steps. The
+/// lines are added to @p text.
+ordered_json compareDecisions(const program::Program &program, const cluster::Cluster &cluster,
+                              const trace::Trace &trace, const std::string &said, std::string &text, Output &output)
+{
+    const exporting::ExecutedDecisions executed = exporting::executedDecisions(program, cluster, trace);
+    text += text.empty() ? executed.text : executed.text.substr(executed.text.find('\n') + 1);
+    std::size_t predicted = 0;
+    for (const program::Rank &rank : program.ranks)
+        predicted += rank.decisions.size();
+    const std::size_t steps = executed.steps.size();
+    output.line(fmt::format("decisions     {} predicted a step{}, carried out alike in {} of {} recorded steps",
+                            predicted, said, steps - executed.differing.size(), steps));
+    return {{"predicted", predicted}, {"steps", steps}, {"differing_steps", executed.differing}};
+}
+
+/// The same of the run in @p folder, whose lines are written to @p file.
+Result<ordered_json> decisionsOf(const plan::Document &document, const std::string &folder,
+                                 const std::optional<MeasuredRun> &measured, const std::string &file, Output &output)
 {
     const auto program = compile::compilePlan(document.plan, document.subject);
     if (!program)
@@ -188,18 +206,18 @@ Result<ordered_json> decisionsOf(const plan::Document &document, const std::stri
     const auto trace = readRunTrace(folder);
     if (!trace)
         return trace.error();
-    const exporting::ExecutedDecisions executed =
-        exporting::executedDecisions(*program, *document.subject.cluster, *trace);
-    if (const Status written = writeFileAtomically(file, executed.text); !written)
+    std::string text;
+    ordered_json compared = compareDecisions(*program, *document.subject.cluster, *trace, {}, text, output);
+    if (measured) {
+        compared["measured"] =
+            compareDecisions(measured->program, *document.subject.cluster, measured->trace,
+                             fmt::format(" from step {} on by measured times", measured->fromStep), text, output);
+        compared["measured"]["from_step"] = measured->fromStep;
+    }
+    if (const Status written = writeFileAtomically(file, text); !written)
         return written.error();
-    std::size_t predicted = 0;
-    for (const program::Rank &rank : program->ranks)
-        predicted += rank.decisions.size();
-    const std::size_t steps = executed.steps.size();
-    output.line(fmt::format("decisions     {} predicted a step, carried out alike in {} of {} recorded steps; written "
-                            "to {}",
-                            predicted, steps - executed.differing.size(), steps, file));
-    return ordered_json{{"predicted", predicted}, {"steps", steps}, {"differing_steps", executed.differing}};
+    output.line("              written to " + file);
+    return compared;
 }
 
 /// What the loss of a step is where not every element counts; empty where it is the mean over the batch.
@@ -307,7 +325,7 @@ Result<plan::Document> trainablePlan(const TrainOptions &options)
 
 /// What was sent and decided, beside what was predicted.
 Status printComparisons(const plan::Document &document, const TrainOptions &options, const std::string &folder,
-                        bool complete, Output &output)
+                        const std::vector<run::StepMetrics> &steps, bool complete, Output &output)
 {
     if (document.plan.job && complete) {
         const auto transfers = transfersOf(document, folder, output);
@@ -315,9 +333,16 @@ Status printComparisons(const plan::Document &document, const TrainOptions &opti
             return transfers.error();
         output.result(ordered_json{{"transfers", *transfers}});
     }
+    const auto measured = readMeasuredRun(document, folder);
+    if (!measured)
+        return measured.error();
+    if (*measured) {
+        if (const Status printed = printMeasuredSeconds(**measured, document, steps, output); !printed)
+            return printed;
+    }
     if (options.decisions.empty())
         return {};
-    const auto decisions = decisionsOf(document, folder, options.decisions, output);
+    const auto decisions = decisionsOf(document, folder, *measured, options.decisions, output);
     if (!decisions)
         return decisions.error();
     output.result(ordered_json{{"decisions", *decisions}});
@@ -349,6 +374,7 @@ Status train(const TrainOptions &given, Output &output)
     std::string folder;
     std::vector<trace::RankInfo> ranks;
     std::optional<run::Summary> last;
+    std::vector<run::StepMetrics> steps;
     agent::RunEvents events;
     events.onTraceTables = [&](const trace::Tables &tables) {
         ranks = tables.ranks;
@@ -366,6 +392,8 @@ Status train(const TrainOptions &given, Output &output)
     events.onStep = [&](const run::StepMetrics &step) {
         output.json(run::toJson(step));
         record.add(step);
+        if (runtime::decidesByMeasured(document->plan))
+            steps.push_back(step);
         if (output.isText() && worthPrinting(step.step, options.settings.steps)) {
             progress.clear();
             output.line(fmt::format("step {:>6}  loss {:<10.6g}  {:>9}  {:.4g} samples/s{}", step.step, step.loss,
@@ -400,7 +428,7 @@ Status train(const TrainOptions &given, Output &output)
     if (last) {
         printSummary(*last, ranks, folder, output);
         output.result(ordered_json{{"summary", ordered_json::parse(run::toJson(*last))}});
-        if (const Status shown = printComparisons(*document, options, folder, outcome.ok(), output); !shown)
+        if (const Status shown = printComparisons(*document, options, folder, steps, outcome.ok(), output); !shown)
             return shown;
     }
     const Status recorded = record.end(outcome, last);

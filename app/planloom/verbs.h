@@ -82,6 +82,7 @@ struct SimulateOptions {
     std::string trace;         ///< .json: Chrome's format, else ours; empty: none
     std::string order;         ///< PyTorch's schedule in CSV, instead of the plan's; empty: none
     std::string out;           ///< plan file to write; empty: none
+    std::string times;         ///< file with what a run has measured; empty: none
     std::string decisions;     ///< file for what memory policies decide; empty: none
 };
 Status simulate(const SimulateOptions &options, Output &output);

@@ -117,11 +117,12 @@ Result<Program> compileWith(const Source &source, const Options &options, bool r
     auto server = serverOf(source);
     if (!server)
         return server.error();
-    auto deployment = deploy(source, samples, options, options.fold && !*server, roomy);
+    auto deployment = deploy(source, samples, options, options.fold && !*server && options.times == nullptr, roomy);
     if (!deployment)
         return deployment.error();
     auto &[stages, ranks, places, teams, unplaced, instances, owners, parts] = *deployment;
-    const auto memory = planMemory({source, samples, stages, ranks, instances, teams, unplaced, owners, parts});
+    const auto memory =
+        planMemory({source, samples, stages, ranks, instances, teams, unplaced, owners, parts, options.times});
     if (!memory)
         return memory.error();
     PersistentLayouts persistent = layPersistent({plan, stages, instances, teams, *memory}, std::move(unplaced));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/base/result.h"
+#include "engine/memory/measured_times.h"
 #include "engine/plan/plan.h"
 #include "engine/program/program.h"
 
@@ -18,6 +19,10 @@ struct Options {
     /// Remembers stages from one compilation to the next, for searches that compile many plans for one subject
     /// (stage_cache.h). May be null.
     StageCache *stages = nullptr;
+    /// Seconds that a run of the plan has measured: stages with plan::MemoryClock::Measured get the course, and the
+    /// durations, that follow from them. Null: those of the cost model. Nothing is folded then. Error of the
+    /// compilation: BadInput, if they are of another plan.
+    const memory::RunTimes *times = nullptr;
 };
 
 /// Compiles @p plan, which must be valid for @p subject (validate() is called). Errors: those of validate, Unsupported

@@ -9,19 +9,19 @@
 
 namespace planloom::compile {
 
-Result<MemoryFigures> memoryFigures(const plan::Plan &plan, const plan::Subject &subject)
+Result<MemoryFigures> memoryFigures(const plan::Plan &plan, const plan::Subject &subject, const memory::RunTimes *times)
 {
     const Source source{plan, subject};
     if (const Status valid = plan::validate(plan, subject); !valid)
         return valid.error();
     if (const auto summed = plan::onOneMachine(plan, *subject.cluster))
-        return memoryFigures(*summed, subject);
+        return memoryFigures(*summed, subject, times);
     const Samples samples(source);
     const auto made = deploy(source, samples, {.bodies = false}, false, false);
     if (!made)
         return made.error();
     const auto memory = planMemory({source, samples, made->stages, made->ranks, made->instances, made->teams,
-                                    made->buckets, made->owners, made->parts});
+                                    made->buckets, made->owners, made->parts, times});
     if (!memory)
         return memory.error();
     MemoryFigures figures;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/base/result.h"
+#include "engine/memory/measured_times.h"
 #include "engine/plan/plan.h"
 
 #include <cstdint>
@@ -14,8 +15,9 @@ struct MemoryFigures {
     std::int64_t fragmented = 0; ///< times that there was room enough for a tensor, but in no single hole
 };
 
-/// Walks the policies of @p plan as compilePlan() does; zeros where no stage has one. Errors: those of compilePlan()
-/// but for orders that cannot run. Cost: that of the walks.
-Result<MemoryFigures> memoryFigures(const plan::Plan &plan, const plan::Subject &subject);
+/// Walks the policies of @p plan as compilePlan() does with @p times (Options::times); zeros where no stage has one.
+/// Errors: those of compilePlan() but for orders that cannot run. Cost: that of the walks.
+Result<MemoryFigures> memoryFigures(const plan::Plan &plan, const plan::Subject &subject,
+                                    const memory::RunTimes *times = nullptr);
 
 } // namespace planloom::compile

@@ -67,7 +67,7 @@ std::vector<PooledPiece> piecesOf(const StageMemory &memory, Pass pass, std::int
     double sum = 0;
     for (std::int32_t op = part.first; op < part.last; ++op)
         sum += memory.seconds[static_cast<std::size_t>(first + op)];
-    PieceCutter cutter(memory, sum > 0 ? whole.value() / sum : 0, ends.opens);
+    PieceCutter cutter(memory, memory.measured ? 1 : sum > 0 ? whole.value() / sum : 0, ends.opens);
     for (std::int32_t op = part.first; op < part.last; ++op)
         for (std::int32_t e = memory.firstEvent[static_cast<std::size_t>(first + op)];
              e < memory.firstEvent[static_cast<std::size_t>(first + op + 1)]; ++e)

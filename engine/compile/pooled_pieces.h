@@ -25,8 +25,9 @@ struct PooledPiece {
     Seconds seconds;                  ///< of a run
 };
 
-/// The tasks of @p part of pass @p pass of micro-batch @p m, whose operators take @p whole once, in order. There is at
-/// least one run of the pass itself. A run ends where a copy waits for it, and begins where it waits for one.
+/// The tasks of @p part of pass @p pass of micro-batch @p m, whose operators take @p whole once, in order, or what
+/// a run has measured of them. There is at least one run of the pass itself. A run ends where a copy waits for it, and
+/// begins where it waits for one.
 std::vector<PooledPiece> piecesOf(const StageMemory &memory, Pass pass, std::int64_t m, const PassPart &part, Ends ends,
                                   Seconds whole);
 

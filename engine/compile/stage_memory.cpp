@@ -202,13 +202,17 @@ public:
         m_made.roots = m_template.roots;
         m_made.forwardOps = static_cast<std::int32_t>(m_training.forwardOps);
         m_made.weightsBegin = static_cast<std::int32_t>(m_training.weightsBegin());
-        auto course = memory::walk(m_stream, limits, [this](std::int32_t storage) { return nameOf(storage); });
-        if (!course) {
-            Error error = course.error();
-            error.message = plan::stageLabel(m_in.source.plan, m_instance.stage.index()) + ": " + error.message;
-            return error;
+        auto course = walked(limits);
+        if (course && m_stage.memory.measures() && m_in.times != nullptr) {
+            if (Status taken = takeMeasured(*course, limits); !taken)
+                return taken.error();
+            course = walked(limits);
         }
+        if (!course)
+            return course.error();
         m_made.course = *std::move(course);
+        if (m_stage.memory.measures()) // what other seconds lead to has the same arena
+            m_made.course.poolBytes = std::max(m_made.course.poolBytes, aligned(limits.budget));
         m_made.copies = limits.copies;
         m_made.bytes = m_template.bytes;
         m_made.lastUse = m_template.lastUse;
@@ -256,10 +260,47 @@ private:
         return {};
     }
 
+    [[nodiscard]] Result<memory::Course> walked(const memory::Limits &limits) const
+    {
+        auto course = memory::walk(m_stream, limits, [this](std::int32_t storage) { return nameOf(storage); });
+        if (course)
+            return course;
+        Error error = course.error();
+        error.message = plan::stageLabel(m_in.source.plan, m_instance.stage.index()) + ": " + error.message;
+        return error;
+    }
+
+    /// The run's seconds take the place of the cost model's, whose @p course was measured: what its copies took from
+    /// operators that they ran beside is not theirs.
+    Status takeMeasured(const memory::Course &course, memory::Limits &limits)
+    {
+        const memory::RunTimes &times = *m_in.times;
+        const std::size_t ops = m_training.graph.ops().size();
+        const std::size_t rank = m_instance.rank.index();
+        if (rank >= times.ranks.size()
+            || times.ranks[rank].operators.size() != ops * static_cast<std::size_t>(m_in.source.plan.microBatches))
+            return badInput(plan::stageLabel(m_in.source.plan, m_instance.stage.index())
+                            + ": the measured times are of another plan; give those of a run of this one");
+        const memory::MeasuredTimes &own = times.ranks[rank];
+        for (std::size_t o = 0; o < m_stream.operators.size(); ++o)
+            m_stream.operators[o].seconds = own.operators[static_cast<std::size_t>(m_microBatches[o]) * ops
+                                                          + static_cast<std::size_t>(m_made.operators[o])];
+        for (const memory::Event &event : course.events)
+            if (event.kind == memory::Event::Kind::Run) {
+                double &seconds = m_stream.operators[static_cast<std::size_t>(event.subject)].seconds;
+                seconds = std::max(seconds - event.delay, seconds / 2); // by its own time at most (Limits::copyLoad)
+            }
+        if (m_stage.memory.bandwidthOut == 0 && own.secondsOut > 0)
+            limits.copies.bandwidthOut = own.bandwidth(true, limits.copies.latency);
+        if (m_stage.memory.bandwidthIn == 0 && own.secondsIn > 0)
+            limits.copies.bandwidthIn = own.bandwidth(false, limits.copies.latency);
+        m_made.measured = true;
+        return {};
+    }
+
     void makeStream()
     {
         const auto microBatches = static_cast<std::size_t>(m_in.source.plan.microBatches);
-        const auto roots = static_cast<std::int32_t>(m_template.roots.size());
         m_stream.storages.assign(1 + m_template.roots.size() * microBatches, {});
         m_made.forward.assign(microBatches, -1);
         m_made.backward.assign(microBatches, -1);
@@ -282,13 +323,13 @@ private:
             const std::vector<double> seconds = operatorSeconds(m_training, m_in.parts[m_instance.stage.index()], begin,
                                                                 end, slice, m_times.layers(slice, !forward).value());
             for (std::size_t op = first; op < last; ++op)
-                addOperator(op, 1 + step.microBatch * roots, seconds[op - begin]);
+                addOperator(op, static_cast<std::int32_t>(step.microBatch), seconds[op - begin]);
         }
     }
 
-    /// @p base: the first storage of the micro-batch.
-    void addOperator(std::size_t op, std::int32_t base, double seconds)
+    void addOperator(std::size_t op, std::int32_t microBatch, double seconds)
     {
+        const std::int32_t base = 1 + microBatch * static_cast<std::int32_t>(m_template.roots.size()); // its storages
         const StageTemplate::Uses &uses = m_template.uses[op];
         const auto index = static_cast<std::int32_t>(m_stream.operators.size());
         memory::Operator made;
@@ -308,6 +349,7 @@ private:
                     made.dies.push_back(base + root);
         m_stream.operators.push_back(std::move(made));
         m_made.operators.push_back(static_cast<std::int32_t>(op));
+        m_microBatches.push_back(microBatch);
     }
 
     void cut()
@@ -347,6 +389,7 @@ private:
     double m_largest; ///< samples of a micro-batch
     StageTemplate m_template;
     memory::Stream m_stream;
+    std::vector<std::int32_t> m_microBatches; ///< per operator of the stream
     StageMemory m_made;
 };
 

@@ -4,6 +4,7 @@
 #include "engine/compile/bucket_owners.h"
 #include "engine/compile/stage_parts.h"
 #include "engine/compile/vocabulary.h"
+#include "engine/memory/measured_times.h"
 #include "engine/memory/walk.h"
 
 #include <cstdint>
@@ -34,6 +35,7 @@ struct StageMemory {
     std::vector<std::int32_t> forward, backward, weights; ///< per micro-batch: the stream's operator that its pass
                                                           ///< begins with; weights: where that is a pass of its own
     std::vector<double> seconds;                          ///< per operator of the stream
+    bool measured = false;                                ///< in a run; else predicted by the cost model
     std::vector<bool> cutBefore, cutAfter;                ///< per event: a run begins with it, or ends with it
     std::vector<std::int32_t> operators;                  ///< per operator of the stream: that of the body
     std::vector<TensorId> roots;                          ///< storage s is of root (s - 1) mod roots, of micro-batch
@@ -94,6 +96,7 @@ struct MemoryInput {
     const Buckets &buckets;
     const BucketOwners &owners;
     const std::vector<StageParts> &parts;
+    const memory::RunTimes *times = nullptr; ///< Options::times
 };
 /// Walks the passes of every instance of a stage with a policy, in the order of its rank. Errors: those of
 /// memory::walk, naming the stage; Unsupported, if a stage cannot be differentiated.

@@ -16,6 +16,7 @@ namespace {
 constexpr const char *kDirectors[] = {"rule", "chain", "swap", "recompute"}; // order of MemoryDirector
 constexpr const char *kTriggers[] = {"before", "after"};                     // order of MemoryTrigger
 constexpr const char *kStates[] = {"device", "host"};                        // order of Memory::hostStates
+constexpr const char *kClocks[] = {"logical", "measured"};                   // order of MemoryClock
 constexpr const char *kCopies[] = {"synchronous", "overlapping"};            // order of Memory::overlaps
 
 Error wrongSetting(const char *key, std::string_view text, std::string_view wanted)
@@ -140,6 +141,9 @@ const std::vector<MemorySetting> &memorySettings()
         {"optimizer_state", "where the optimizer's state lies between updates: device, or host (host_tier)",
          [](const Memory &m) -> std::string { return kStates[m.hostStates ? 1 : 0]; },
          [](Memory &m, Text text) { return readChoice("optimizer_state", text, kStates, m.hostStates); }},
+        {"clock", "whose seconds decide: logical, the cost model's; measured, a run's own after its first steps",
+         [](const Memory &m) -> std::string { return kClocks[static_cast<std::size_t>(m.clock)]; },
+         [](Memory &m, Text text) { return readChoice("clock", text, kClocks, m.clock); }},
     };
     return settings;
 }
@@ -234,6 +238,9 @@ Status check(const Memory &memory)
             return status;
     if (memory.hostTier.empty())
         return badInput("memory setting host_tier is empty; give memory, or a folder for a file");
+    if (memory.measures() && memory.trigger == MemoryTrigger::After)
+        return badInput("memory setting trigger is after, and with clock=measured the arena is as large as the budget, "
+                        "as the course is not known before; give trigger=before, or clock=logical");
     return {};
 }
 

@@ -61,6 +61,12 @@ enum class MemoryDirector : std::uint8_t {
 /// in use.
 enum class MemoryTrigger : std::uint8_t { Before, After };
 
+/// Whose seconds a policy decides by.
+enum class MemoryClock : std::uint8_t {
+    Logical,  ///< the cost model's: the same course in every run
+    Measured, ///< a run's own: the first steps follow the logical clock's course, later ones that of their seconds
+};
+
 /// What stays on a stage's devices between forward and backward (memory.policy of a stage). The defaults are those of
 /// plan files.
 struct Memory {
@@ -81,8 +87,11 @@ struct Memory {
     double smallShare = 0.01;        ///< tensors below so many times the mean size never leave
     std::int64_t seed = 1;           ///< of MemoryFilter::Random
     bool hostStates = false;         ///< the optimizer's state lies in the host tier between updates
+    MemoryClock clock = MemoryClock::Logical;
 
     [[nodiscard]] bool limits() const { return filter != MemoryFilter::None; }
+    /// True if a run decides by what it has measured.
+    [[nodiscard]] bool measures() const { return limits() && clock == MemoryClock::Measured; }
     friend auto operator<=>(const Memory &, const Memory &) = default;
 };
 

@@ -615,6 +615,13 @@ Status checkMemory(const Plan &plan, std::size_t index, const Subject &subject)
     if (graph::isLayerProfile(*subject.graph))
         return refused(" has a memory policy, and the model is a profile of layers without operators; give a model "
                        "with operators, or the policy none");
+    // Steps by another course begin where nothing of the steps before is under way.
+    if (stage.memory.measures() && (plan.exchange.averages() || plan.exchange.acrossSteps || plan.exchange.hasTables()))
+        return refused(" has a memory policy with clock=measured, and the exchange keeps averages, sums or rows from "
+                       "step to step; give clock=logical, or another exchange");
+    if (stage.memory.measures() && plan.job)
+        return refused(" has a memory policy with clock=measured, and the plan's job has processes beside the ranks; "
+                       "give clock=logical");
     return {};
 }
 

@@ -177,7 +177,8 @@ Result<Simulation> simulatePlan(const plan::Plan &plan, const plan::Subject &sub
 {
     const bool whole = options.trace || options.memory;
     const auto program =
-        compile::compilePlan(plan, subject, {.bodies = false, .fold = !whole, .stages = options.stages});
+        compile::compilePlan(plan, subject,
+                             {.bodies = false, .fold = !whole, .stages = options.stages, .times = options.times});
     if (!program)
         return program.error();
     return simulate(*program, *subject.cluster, options);

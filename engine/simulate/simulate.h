@@ -55,9 +55,10 @@ struct Report {
 
 /// What a simulation records beside the figures.
 struct Options {
-    bool trace = true;                     ///< fill Simulation::trace
-    bool memory = true;                    ///< fill Simulation::memory
-    compile::StageCache *stages = nullptr; ///< simulatePlan() only: remembers stages from plan to plan
+    bool trace = true;                       ///< fill Simulation::trace
+    bool memory = true;                      ///< fill Simulation::memory
+    compile::StageCache *stages = nullptr;   ///< simulatePlan() only: remembers stages from plan to plan
+    const memory::RunTimes *times = nullptr; ///< simulatePlan() only: as compile::Options has them
 };
 
 /// The prediction of a step.

@@ -344,6 +344,8 @@ Status Run::launch()
             return newest.error();
         from = *newest;
     }
+    if (const Status aside = number > 0 ? m_folder.putMeasuredAside() : Status(); !aside)
+        m_recorder.note(aside.error().text());
     from.lease = *lease;
     m_from = from.step;
     if (const Status cut = m_recorder.goOnFrom(from.step); !cut)
@@ -525,6 +527,8 @@ void Run::finish()
 {
     if (const Status closed = m_recorder.closeTrace(); !closed)
         m_group->fail(closed.error());
+    if (const Status joined = m_folder.joinMeasured(); !joined)
+        m_recorder.note(joined.error().text());
     const std::lock_guard lock(m_mutex);
     Status outcome = judge();
     const auto summary = writeEnd(outcome);

@@ -3,7 +3,9 @@
 
 #include "engine/base/failpoint.h"
 #include "engine/base/files.h"
+#include "executor/runtime/measured_course.h"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cerrno>
@@ -47,9 +49,20 @@ std::string timeNow()
     return text;
 }
 
-constexpr std::array<const char *, 11> kFiles{"plan.json",     "request.json", "metrics.jsonl", "arrivals.csv",
-                                              "residuals.csv", "duals.csv",    "metrics.db",    "trace.pltrace",
-                                              "summary.json",  "losses",       "rows"};
+constexpr std::array<const char *, 13> kFiles{
+    "plan.json",    "request.json", "metrics.jsonl", "arrivals.csv",          "residuals.csv",
+    "duals.csv",    "metrics.db",   "trace.pltrace", runtime::kMeasuredTrace, runtime::kMeasuredTimes,
+    "summary.json", "losses",       "rows"};
+/// Of what a part of a run has done, put aside by the next one.
+constexpr std::array<const char *, 3> kParts{runtime::kMeasuredTrace, runtime::kMeasuredTimes, "trace.pltrace"};
+constexpr std::size_t kMeasuredParts = 2; ///< the first ones
+
+/// "trace.pltrace" as the second: "trace.2.pltrace".
+std::string numbered(const std::string &name, int number)
+{
+    const std::size_t dot = name.rfind('.');
+    return fmt::format("{}.{}{}", name.substr(0, dot), number, name.substr(dot));
+}
 
 } // namespace
 
@@ -156,22 +169,79 @@ Status RunFolder::putAside()
         return text ? std::optional(std::move(*text)) : std::nullopt;
     };
     m_before = {
-        .plan = textOf("plan.json"), .request = textOf("request.json"), .summary = textOf("summary.json"), .trace = {}};
+        .plan = textOf("plan.json"), .request = textOf("request.json"), .summary = textOf("summary.json"), .parts = {}};
     std::error_code error;
     fs::remove(file("summary.json"), error);
-    if (!fs::exists(file("trace.pltrace")))
-        return {};
-    constexpr int kMostTraces = 10000;
-    for (int number = 1; number < kMostTraces; ++number) {
-        const std::string name = file(fmt::format("trace.{}.pltrace", number).c_str());
-        if (fs::exists(name))
+    auto parts = putAside(kParts);
+    if (!parts)
+        return parts.error();
+    m_before.parts = *std::move(parts);
+    return {};
+}
+
+Status RunFolder::putMeasuredAside()
+{
+    if (const Status joined = joinMeasured(); !joined)
+        return joined;
+    const auto parts = putAside(std::span(kParts).first(kMeasuredParts));
+    return parts ? Status() : parts.error();
+}
+
+/// They get a number; returns their names before and now.
+Result<RunFolder::Renamed> RunFolder::putAside(std::span<const char *const> parts)
+{
+    const auto isFree = [this](int number) {
+        return std::ranges::none_of(kParts,
+                                    [&](const char *part) { return fs::exists(file(numbered(part, number).c_str())); });
+    };
+    constexpr int kMost = 10000;
+    int number = 1;
+    while (number < kMost && !isFree(number))
+        ++number;
+    Renamed renamed;
+    for (const char *part : parts) {
+        if (!fs::exists(file(part)))
             continue;
-        fs::rename(file("trace.pltrace"), name, error);
-        m_before.trace = error ? "" : name;
-        break;
+        const std::string aside = file(numbered(part, number).c_str());
+        std::error_code error;
+        fs::rename(file(part), aside, error);
+        if (error) {
+            const std::string why = error.message();
+            for (const auto &[name, back] : renamed)
+                fs::rename(back, name, error);
+            return ioError(fmt::format("{} cannot be put aside: {}", part, why)).in(file(part));
+        }
+        renamed.emplace_back(file(part), aside);
     }
-    if (error)
-        return ioError(fmt::format("the trace cannot be put aside: {}", error.message())).in(file("trace.pltrace"));
+    return renamed;
+}
+
+Status RunFolder::joinMeasured()
+{
+    trace::Trace joined;
+    std::vector<std::string> files;
+    for (int rank = 0;; ++rank) {
+        const std::string part = runtime::measuredTraceOf(m_path, rank);
+        if (!fs::exists(part))
+            break;
+        auto read = trace::readTrace(part);
+        if (!read)
+            return read.error();
+        files.push_back(part);
+        if (rank == 0) {
+            joined = *std::move(read);
+            continue;
+        }
+        joined.records.insert(joined.records.end(), read->records.begin(), read->records.end());
+        joined.dropped += read->dropped;
+    }
+    if (files.empty())
+        return {};
+    joined.sort();
+    if (const Status written = trace::writeTrace(joined, file(runtime::kMeasuredTrace)); !written)
+        return written;
+    for (const std::string &part : files)
+        ::unlink(part.c_str());
     return {};
 }
 
@@ -187,9 +257,10 @@ void RunFolder::goBack()
                 writeFileAtomically(file(name), *text); // nothing more can be done about a disk that is full
     }
     std::error_code error;
-    fs::remove(file("trace.pltrace"), error);
-    if (!m_before.trace.empty())
-        fs::rename(m_before.trace, file("trace.pltrace"), error);
+    for (const char *part : kParts)
+        fs::remove(file(part), error);
+    for (const auto &[name, aside] : m_before.parts)
+        fs::rename(aside, name, error);
     m_cut = false;
 }
 

@@ -5,8 +5,11 @@
 #include "executor/agent/client.h"
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace planloom::agent {
 
@@ -45,6 +48,11 @@ public:
     Status writeSummary(const run::Summary &summary);
     /// summary.json as it was when the folder was reopened; nothing: there was none that can be read.
     [[nodiscard]] std::optional<run::Summary> summaryBefore() const;
+    /// The traces that ranks have written of a measured course (runtime::measuredTraceOf) become one; nothing, if there
+    /// are none. No worker may be left. Errors: Io, BadInput (damaged).
+    Status joinMeasured();
+    /// Those of workers that are followed by others, and their times, get a number. Errors: those of joinMeasured.
+    Status putMeasuredAside();
     /// Takes back what create() and begin() made, for a run that did no step; a log with the reason stays. A folder
     /// that was reopened is as it was before.
     void discard();
@@ -54,13 +62,15 @@ public:
 private:
     RunFolder() = default;
     static Result<RunFolder> lock(const std::string &path);
+    using Renamed = std::vector<std::pair<std::string, std::string>>; ///< from, to
     Status putAside();
+    Result<Renamed> putAside(std::span<const char *const> parts);
     void goBack();
 
     /// Files that begin() replaces in a reopened folder.
     struct Before {
         std::optional<std::string> plan, request, summary; ///< contents, where there were any
-        std::string trace;                                 ///< where it was put; empty: there was none
+        Renamed parts;                                     ///< traces and measured times
     };
     std::string m_path;
     Before m_before;

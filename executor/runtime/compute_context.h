@@ -5,6 +5,7 @@
 #include "executor/runtime/arena.h"
 #include "executor/runtime/call_list.h"
 #include "executor/runtime/kernel_marks.h"
+#include "executor/runtime/operator_times.h"
 
 #include <chrono>
 
@@ -18,6 +19,7 @@ struct ComputeContext {
     std::chrono::nanoseconds deadline = std::chrono::seconds(60); ///< for waits on the device
     KernelMarks *marks = nullptr;                                 ///< where what the device runs is recorded
     device::Queue *copies = nullptr; ///< brings samples, beside the commands of `queue`; nullptr: `queue` does
+    OperatorTimes *times = nullptr;  ///< of the rank's stage, where they are measured
 };
 
 /// Polls @p event until it is complete. Errors: Failed (the device stopped, or @p deadline has passed).

@@ -2,9 +2,12 @@
 #include "executor/runtime/drain.h"
 
 #include "engine/base/failpoint.h"
+#include "engine/base/log.h"
 
 #include <algorithm>
 #include <chrono>
+#include <span>
+#include <utility>
 
 namespace planloom::runtime {
 
@@ -55,6 +58,31 @@ void Drain::reportLast(const run::Validation &evaluation)
     m_evaluation = evaluation;
 }
 
+void Drain::traceInto(std::int64_t step, trace::TraceWriter trace)
+{
+    const std::lock_guard lock(m_mutex);
+    m_later.emplace(Later{step, std::move(trace)});
+}
+
+/// Out of the batch. Whoever sees a record of a later step sees its trace, too.
+void Drain::takeLater()
+{
+    {
+        const std::lock_guard lock(m_mutex);
+        if (!m_later)
+            return;
+    }
+    const auto later = std::stable_partition(m_batch.begin(), m_batch.end(), [this](const trace::Record &record) {
+        return record.step < m_later->from;
+    });
+    if (later == m_batch.end())
+        return;
+    const std::span<const trace::Record> records(&*later, static_cast<std::size_t>(m_batch.end() - later));
+    if (const Status kept = m_later->trace.append(records, m_recording.dropped()); !kept)
+        log(LogLevel::Warning, kept.error().text() + "; the trace of the measured course lacks some of its tasks");
+    m_batch.erase(later, m_batch.end());
+}
+
 Status Drain::keepMetrics(std::int64_t steps, const std::stop_token &giveUp)
 {
     std::unique_lock lock(m_mutex);
@@ -80,6 +108,8 @@ void Drain::loop(const std::stop_token &ended)
                         [this] { return m_toKeep > m_askedToKeep; });
     }
     deliver();
+    if (m_later) [[maybe_unused]] // its last block is there in any case
+        const Status closed = m_later->trace.close();
     m_channel.progress(m_recording.tasks() + m_delivered, false);
 }
 
@@ -122,12 +152,15 @@ void Drain::deliver()
         m_recording.ring().drain(m_batch, kBatch);
         if (trace::Ring *kernels = m_recording.kernels())
             kernels->drain(m_batch, kBatch - m_batch.size());
+        const std::size_t drained = m_batch.size();
+        takeLater();
         const std::int64_t dropped = m_recording.dropped();
-        if (m_batch.empty() && dropped == m_droppedSaid)
-            return;
-        m_channel.records(m_batch, dropped);
+        if (!m_batch.empty() || dropped != m_droppedSaid)
+            m_channel.records(m_batch, dropped);
         m_droppedSaid = dropped;
-    } while (m_batch.size() == kBatch);
+        if (drained < kBatch)
+            return;
+    } while (true);
 }
 
 } // namespace planloom::runtime

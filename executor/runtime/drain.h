@@ -36,6 +36,9 @@ public:
     /// From any thread but the drain's own: waits until the metrics of the steps before @p steps, which were reported,
     /// are durable. Errors: Failed (the channel is disconnected), Cancelled (@p giveUp).
     Status keepMetrics(std::int64_t steps, const std::stop_token &giveUp);
+    /// Records of the steps from @p step on, of which there are none yet, are of another Program than the run's trace
+    /// names: they go to @p trace, which is closed at the end.
+    void traceInto(std::int64_t step, trace::TraceWriter trace);
     /// While true the computing thread is expected to finish tasks; the channel is told, so that a hung one is
     /// noticed.
     void setTraining(bool training) { m_training.store(training, std::memory_order_relaxed); }
@@ -45,6 +48,7 @@ private:
     void loop(const std::stop_token &ended);
     void deliver();
     void hearOfMetrics();
+    void takeLater();
 
     Recording &m_recording;
     WorkerChannel &m_channel;
@@ -62,6 +66,11 @@ private:
     std::int64_t m_askedToKeep = 0;
     std::vector<Item> m_delivering;
     std::int64_t m_delivered = 0; ///< results
+    struct Later {
+        std::int64_t from = 0; ///< step
+        trace::TraceWriter trace;
+    };
+    std::optional<Later> m_later; ///< guarded by m_mutex until it is there; then the drain's thread's
     std::vector<trace::Record> m_batch;
     std::int64_t m_droppedSaid = 0;
     std::jthread m_thread; ///< last: it uses all of the above

@@ -9,6 +9,7 @@
 #include "executor/runtime/kernel_marks.h"
 #include "executor/runtime/version_link.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -21,8 +22,10 @@ class ServedParameters;
 
 /// How a rank runs its Program.
 struct ExecutorOptions {
-    std::int64_t steps = 1;       ///< the run's, those before firstStep included
-    std::int64_t firstStep = 0;   ///< where a resumed run goes on
+    std::int64_t steps = 1;     ///< the run's, those before firstStep included
+    std::int64_t firstStep = 0; ///< where a resumed run goes on
+    std::int64_t until = -1; ///< step before which this executor ends, if the run goes on by another; -1: it does not
+    bool measures = false;   ///< the operators of its first steps (OperatorTimes)
     std::int64_t updatesFrom = 0; ///< step at which the optimizer begins: behind others that are trained otherwise
     std::int64_t seed = 1;
     plan::Optimizer optimizer;
@@ -52,6 +55,8 @@ struct ExecutorOptions {
     /// after none.
     std::function<bool(std::int64_t step)> pausesAfter;
 
+    /// Behind its last step.
+    [[nodiscard]] std::int64_t end() const { return until < 0 ? steps : std::min(until, steps); }
     /// Of the optimizer in @p step.
     [[nodiscard]] double learningRate(std::int64_t step) const
     {

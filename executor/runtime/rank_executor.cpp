@@ -66,6 +66,8 @@ Status RankExecutor::prepareBodies(const graph::Graph &subject, const Feed &feed
     if (!norms)
         return norms.error();
     m_parts.norms = std::move(*norms);
+    if (m_options.measures && m_parts.own().bodies.size() == 1) // as where there is a policy
+        m_parts.times.emplace(m_parts.program.body(m_parts.own().bodies.front()));
     for (const BodyId index : m_parts.own().bodies) {
         const program::Body &made = m_parts.program.body(index);
         auto stage = StageReplica::create(m_parts.program, made, m_parts.context(),
@@ -118,7 +120,7 @@ Status RankExecutor::runSteps()
 {
     bool stop = false;
     std::int64_t begin = m_parts.now();
-    for (m_step = m_options.firstStep; m_step < m_options.steps && !stop; m_step = nextStep()) {
+    for (m_step = m_options.firstStep; m_step < m_options.end() && !stop; m_step = nextStep()) {
         if (const Status status = runStep(); !status)
             return status;
         run::StepMetrics result;
@@ -130,7 +132,7 @@ Status RankExecutor::runSteps()
             return read;
         const VersionLink *link = m_parts.link;
         stop = link != nullptr ? link->ends() : m_communication.agreements().stop();
-        if (const Status settled = settleRows(stop || m_step + 1 == m_options.steps); !settled)
+        if (const Status settled = settleRows(stop || m_step + 1 == m_options.end()); !settled)
             return settled;
         const std::int64_t end = m_parts.now();
         result.seconds = static_cast<double>(end - begin) * 1e-9;
@@ -174,7 +176,37 @@ Status RankExecutor::runStep()
         if (const Status came = m_feed->arrivals->await(m_step); !came)
             return came;
     }
+    if (m_parts.times)
+        m_parts.times->begin(m_step - m_options.firstStep);
     return m_loop.run(m_step);
+}
+
+Result<memory::MeasuredTimes> RankExecutor::measuredTimes()
+{
+    memory::MeasuredTimes times;
+    if (!m_parts.times)
+        return times;
+    times.operators = m_parts.times->medians();
+    const program::Task *largest = nullptr;
+    const auto bytesOf = [this](const program::Task &task) {
+        return m_parts.program.copyOf(*task.as<program::Swap>()).bytes;
+    };
+    for (const TaskId id : m_parts.own().tasks) {
+        const program::Task &task = m_parts.program.task(id);
+        const bool moves = task.as<program::Swap>() != nullptr && task.microBatch >= 0;
+        if (moves && (largest == nullptr || bytesOf(task) > bytesOf(*largest)))
+            largest = &task;
+    }
+    if (largest == nullptr)
+        return times;
+    for (const bool out : {true, false}) {
+        const Result<double> seconds = m_communication.swaps().measure(*largest, out);
+        if (!seconds)
+            return seconds.error();
+        (out ? times.secondsOut : times.secondsIn) = *seconds;
+    }
+    times.copyBytes = bytesOf(*largest);
+    return times;
 }
 
 /// The caller's work between steps, whose communication is none of a step's.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/memory/measured_times.h"
 #include "executor/device/cpu/cpu_device.h"
 #include "executor/runtime/evaluation.h"
 #include "executor/runtime/executor_options.h"
@@ -68,6 +69,9 @@ public:
     {
         return m_parts.comm.bytesSent() - m_bytesBesides - m_communication.agreements().bytesSent();
     }
+    /// After run(), with ExecutorOptions::measures: what a memory policy decides by. Makes a few copies of the largest
+    /// tensor that is swapped, to the host and back. Errors: those of Swaps::measure.
+    Result<memory::MeasuredTimes> measuredTimes();
     /// Time zero of its records, on this machine's monotonic clock.
     [[nodiscard]] std::int64_t origin() const { return m_parts.origin; }
     /// Before run(): of a set of processes of which the ranks are some.

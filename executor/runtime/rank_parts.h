@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace planloom::runtime {
@@ -25,8 +26,9 @@ struct RankParts {
     std::unique_ptr<device::Event> event = {}; ///< of drain()
     Arena arena = {};
     UpdateNorms norms = {};
-    std::vector<StageReplica> stages = {}; ///< as in Rank::bodies
-    std::int64_t origin = 0;               ///< of the trace, on this process's clock
+    std::optional<OperatorTimes> times = {}; ///< of the one stage of a rank with a memory policy, if they are measured
+    std::vector<StageReplica> stages = {};   ///< as in Rank::bodies
+    std::int64_t origin = 0;                 ///< of the trace, on this process's clock
     /// Per lane; nullptr: the lane has no task. Destroyed first: what is under way in them ends, which uses the rest.
     std::vector<std::unique_ptr<device::Queue>> queues = {};
 
@@ -53,7 +55,13 @@ struct RankParts {
     }
     [[nodiscard]] ComputeContext context()
     {
-        return {device, queue(program::Lane::Compute), arena, deadline, marks, &queue(program::Lane::CopyIn)};
+        return {device,
+                queue(program::Lane::Compute),
+                arena,
+                deadline,
+                marks,
+                &queue(program::Lane::CopyIn),
+                times ? &*times : nullptr};
     }
     /// By how much gradients that are summed over @p body's own samples alone, each counted as a part of the global
     /// batch, fall short of their mean: global batch / own samples; 1 if it has none. @p inside: summed over its

@@ -61,6 +61,8 @@ public:
         m_every = 0;
         m_kernelsTraced = false;
     }
+    /// Likewise, and tasks are traced on, for another trace.
+    void endKernels() { m_kernelsTraced = false; }
     [[nodiscard]] bool tracesKernels() const { return m_kernelsTraced; }
     /// From any thread: a window of @p seconds in which every kernel is recorded, from soon on.
     void askForKernels(double seconds) { m_kernelsAsked.store(seconds, std::memory_order_relaxed); }

@@ -2,6 +2,7 @@
 #include "executor/runtime/stage_runner.h"
 
 #include "engine/admm/training_graph.h"
+#include "executor/runtime/clock.h"
 
 #include <algorithm>
 #include <bit>
@@ -121,6 +122,7 @@ const SizedPasses *StageRunner::begin(std::int32_t microBatch, bool training)
         return nullptr;
     m_addresses.select(microBatch);
     m_slots = m_slotsOf[static_cast<std::size_t>(microBatch)];
+    m_measured = training && m_context.times != nullptr && m_context.times->counts() ? microBatch : -1;
     const std::int64_t first = m_body.slices[static_cast<std::size_t>(microBatch)].begin;
     for (device::DeviceKernel *kernel : passes->drawing)
         m_context.queue.begin(*kernel, {m_seed, m_step, first, passes->samples, training});
@@ -168,6 +170,7 @@ void StageRunner::recompute(std::int32_t microBatch, const Part &part, PassHooks
     const SizedPasses *passes = begin(microBatch, true);
     if (passes == nullptr)
         return;
+    m_measured = -1; // each operator counts once
     if (part.calls.empty())
         run(passes->recompute, part, {}, hooks);
     else
@@ -244,15 +247,16 @@ void StageRunner::giveAll(const PassGraphs::Key &key, const Opening &opening, st
         if (m_context.marks != nullptr)
             m_context.marks->atOperator(piece - 1);
         const Turn turn = turnOf(piece - 1);
-        if (!turn.call->idle)
-            runCall(*turn.list, *turn.call, turn.call->mode, turn.pooled);
-        accumulate(*turn.list, turn.call->firstAccumulation, turn.call->lastAccumulation);
+        if (m_measured < 0)
+            giveOperator(turn);
+        else
+            giveMeasured(turn);
     };
     const auto between = [&](std::int32_t piece) {
         if (piece > 0)
             hooks.betweenOperators();
     };
-    if (m_captures && !hooks.seesEachOperator()) {
+    if (m_captures && !hooks.seesEachOperator() && m_measured < 0) {
         m_graphs.run(key, count + 1, captures, give, between);
     } else {
         for (std::int32_t piece = 0; piece <= count; ++piece) {
@@ -262,6 +266,26 @@ void StageRunner::giveAll(const PassGraphs::Key &key, const Opening &opening, st
     }
     if (m_context.marks != nullptr)
         m_context.marks->afterOperators();
+}
+
+void StageRunner::giveOperator(const Turn &turn)
+{
+    if (!turn.call->idle)
+        runCall(*turn.list, *turn.call, turn.call->mode, turn.pooled);
+    accumulate(*turn.list, turn.call->firstAccumulation, turn.call->lastAccumulation);
+}
+
+/// Alone in its queue, from its launch to its end. An error of the device is that of the next poll, too.
+void StageRunner::giveMeasured(const Turn &turn)
+{
+    const auto ended = [this] {
+        if (!m_context.device.hostAddressable()) [[maybe_unused]]
+            const Status drained = drain(m_context.queue, *m_event, m_context.deadline);
+        return monotonicNanoseconds();
+    };
+    const std::int64_t begin = ended();
+    giveOperator(turn);
+    m_context.times->add(turn.op(), m_measured, static_cast<double>(ended() - begin) * 1e-9);
 }
 
 void StageRunner::open(const Opening &opening)

@@ -102,12 +102,18 @@ private:
         const CallList *list = nullptr;
         const Call *call = nullptr;
         const std::int64_t *pooled = nullptr;
+        [[nodiscard]] std::int32_t op() const
+        {
+            return list->firstOp + static_cast<std::int32_t>(call - list->calls.data());
+        }
     };
     void run(const CallList &list, const Part &part, Opening opening, PassHooks &hooks);
     void runPooled(const SizedPasses &passes, const Part &part, const Opening &opening, PassHooks &hooks);
     template <class TurnOf>
     void giveAll(const PassGraphs::Key &key, const Opening &opening, std::int32_t count, const TurnOf &turnOf,
                  PassHooks &hooks);
+    void giveMeasured(const Turn &turn);
+    void giveOperator(const Turn &turn);
     void open(const Opening &opening);
     Status bringAhead(std::int32_t microBatch);
     Status inferAll(const CallList &list, PassHooks &hooks);
@@ -133,6 +139,7 @@ private:
     std::vector<std::int32_t> m_passesOf; ///< per micro-batch: index into m_passes, -1 for an empty slice
     std::vector<std::int32_t> m_slotsOf;  ///< per micro-batch: the first one whose tensors lie at the same places
     std::int32_t m_slots = 0;             ///< of the micro-batch at hand
+    std::int32_t m_measured = -1;         ///< micro-batch whose operators are measured now, -1: none
     PassGraphs m_graphs;
     bool m_captures = false; ///< some kernel can be captured
     Place m_loss;            ///< area -1: not counted here

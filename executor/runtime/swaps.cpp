@@ -2,6 +2,7 @@
 #include "executor/runtime/swaps.h"
 
 #include "engine/base/backoff.h"
+#include "engine/base/statistics.h"
 #include "engine/base/units.h"
 
 #include <fcntl.h>
@@ -231,6 +232,12 @@ Status Swaps::moveStates(bool out)
     if (own.hostedStates.bytes == 0)
         return {};
     begin(out, m_parts->program.body(own.bodies.front()), own.hostedStates);
+    return finish(out);
+}
+
+/// Waits for a copy between steps.
+Status Swaps::finish(bool out)
+{
     const auto end = std::chrono::steady_clock::now() + m_parts->deadline;
     for (Backoff backoff; m_threads; backoff.pause()) {
         const Result<bool> done = test(out);
@@ -239,10 +246,25 @@ Status Swaps::moveStates(bool out)
         if (*done)
             return {};
         if (std::chrono::steady_clock::now() > end)
-            return failed("the optimizer's state was not copied to or from the host tier within the deadline; give "
-                          "optimizer_state=device, or another host_tier");
+            return failed("a copy to or from the host tier between two steps did not end within the deadline; give the "
+                          "memory policy another host_tier");
     }
     return m_parts->drain(out ? program::Lane::CopyOut : program::Lane::CopyIn);
+}
+
+Result<double> Swaps::measure(const program::Task &task, bool out)
+{
+    constexpr int kTimes = 5;
+    const program::HostCopy &copy = m_parts->program.copyOf(*task.as<program::Swap>());
+    std::vector<double> seconds;
+    for (int time = 0; time < kTimes; ++time) {
+        const std::int64_t begun = monotonicNanoseconds();
+        begin(out, m_parts->program.body(task.body), copy);
+        if (const Status done = finish(out); !done)
+            return done.error();
+        seconds.push_back(static_cast<double>(monotonicNanoseconds() - begun) * 1e-9);
+    }
+    return median(std::move(seconds));
 }
 
 Result<bool> Swaps::test(bool out) { return m_threads ? m_threads->copiers[out ? 1 : 0]->test() : Result<bool>(true); }

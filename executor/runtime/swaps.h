@@ -27,11 +27,15 @@ public:
     /// reader between steps; waits for the copy. Nothing, if they stay on the device. Errors: Io, those of
     /// drain().
     Status moveStates(bool out);
+    /// Between steps: seconds of the copy of @p task, a Swap of a tensor, in the direction @p out; the median of a few.
+    /// What lies at both places is no one's then. Errors: those of moveStates.
+    Result<double> measure(const program::Task &task, bool out);
     /// True once the copy in this direction has ended, or has been given to its queue. Error: Io.
     Result<bool> test(bool out);
 
 private:
     void begin(bool out, const program::Body &body, const program::HostCopy &copy);
+    Status finish(bool out);
 
     class Copier;
     class File;

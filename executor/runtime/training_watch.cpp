@@ -58,9 +58,7 @@ Status TrainingWatch::begin(const plan::Plan &plan, const Feed &feed, const std:
         auto notes = notesOf(m_request.from.checkpoint);
         if (!notes)
             return notes.error();
-        if (notes->contains(kBest))
-            m_best = std::strtod((*notes)[kBest].c_str(), nullptr);
-        m_waited = std::strtoll((*notes)[kWaited].c_str(), nullptr, 10);
+        goOnWith(*std::move(notes));
     }
     if (m_request.settings.checkpointEvery == 0)
         return {};
@@ -81,6 +79,13 @@ Status TrainingWatch::begin(const plan::Plan &plan, const Feed &feed, const std:
         return checkpoints.error();
     m_checkpoints = std::move(*checkpoints);
     return {};
+}
+
+void TrainingWatch::goOnWith(std::map<std::string, std::string> notes)
+{
+    if (notes.contains(kBest))
+        m_best = std::strtod(notes[kBest].c_str(), nullptr);
+    m_waited = std::strtoll(notes[kWaited].c_str(), nullptr, 10);
 }
 
 bool TrainingWatch::pausesAfter(std::int64_t step, std::int64_t period) const

@@ -27,6 +27,9 @@ public:
     /// Collective, after the last step: that one is kept, too.
     Status finish();
     [[nodiscard]] bool stoppedEarly() const { return m_stoppedEarly; }
+    /// What it knows beside what the executor holds, for checkpoints and for the watch of another executor.
+    [[nodiscard]] std::map<std::string, std::string> notes() const;
+    void goOnWith(std::map<std::string, std::string> notes);
 
 private:
     TrainingWatch(RankExecutor &executor, const run::Request &request, Drain &drain)
@@ -37,7 +40,6 @@ private:
     }
     Status begin(const plan::Plan &plan, const Feed &feed, const std::string &runDir);
     Status validate(std::int64_t step, bool &stop);
-    [[nodiscard]] std::map<std::string, std::string> notes() const;
 
     RankExecutor &m_executor;
     const run::Request &m_request;

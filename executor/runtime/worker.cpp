@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/runtime/worker.h"
 
+#include "engine/base/files.h"
+#include "engine/base/log.h"
 #include "engine/compile/compile.h"
 #include "engine/plan/plan.h"
 #include "engine/run/settings.h"
@@ -12,6 +14,7 @@
 #include "executor/runtime/checkpointing.h"
 #include "executor/runtime/clock.h"
 #include "executor/runtime/drain.h"
+#include "executor/runtime/measured_course.h"
 #include "executor/runtime/parameter_server.h"
 #include "executor/runtime/rank_executor.h"
 #include "executor/runtime/rank_gpu.h"
@@ -116,7 +119,63 @@ private:
         std::int64_t last = 0;        ///< behind it
         std::int64_t updatesFrom = 0; ///< ExecutorOptions::updatesFrom
         bool ends = true;             ///< with it the run
+        std::int64_t until = -1;      ///< ExecutorOptions::until, if its steps are measured
+        [[nodiscard]] std::int64_t end() const { return until < 0 ? last : until; }
     };
+
+    /// Steps by the logical clock's course, then by the one that follows from what those have been measured to take.
+    Status trainMeasured(const program::Program &program, const Feed &feed, Drain &drain)
+    {
+        const plan::Plan &plan = m_document.plan;
+        const std::int64_t steps = m_request.settings.steps;
+        const std::int64_t from = m_request.from.step + OperatorTimes::kSteps;
+        if (from >= steps)
+            return train({plan, m_request.from.step, steps}, program, feed, drain);
+        if (const Status done = train({plan, m_request.from.step, steps, 0, false, from}, program, feed, drain);
+            !done || m_stopped)
+            return done;
+        m_request.from.step = m_measured.times.fromStep = from;
+        m_request.from.checkpoint.clear(); // what it had is at hand
+        const auto measured = compile::compilePlan(plan, m_document.subject, {.times = &m_measured.times});
+        if (!measured) { // the same on every rank
+            if (m_comm->rank() == 0)
+                log(LogLevel::Warning,
+                    fmt::format("there is no course by measured times: {}; the run keeps to the first one",
+                                measured.error().text()));
+            return train({plan, from, steps}, program, feed, drain);
+        }
+        m_recording.endKernels();
+        if (m_comm->rank() == 0) {
+            const std::string file = m_options.runDir + "/" + kMeasuredTimes;
+            if (const Status written = writeFileAtomically(file, memory::toJson(m_measured.times)); !written)
+                return written;
+        }
+        if (m_request.settings.traceEvery > 0) {
+            auto trace = openMeasuredTrace(m_options.runDir, m_comm->rank(), *measured, m_document);
+            if (!trace)
+                return trace.error();
+            drain.traceInto(from, *std::move(trace));
+        }
+        return train({plan, from, steps}, *measured, feed, drain);
+    }
+
+    /// What the next executor goes on with.
+    Status keepState(RankExecutor &executor, const TrainingWatch &watch, const Stretch &stretch)
+    {
+        if (stretch.until >= 0) {
+            auto measured = takeMeasured(executor, *m_comm);
+            if (!measured)
+                return measured.error();
+            m_measured = *std::move(measured);
+            m_measured.notes = watch.notes();
+            return {};
+        }
+        auto parameters = parametersOf(executor);
+        if (!parameters)
+            return parameters.error();
+        m_parameters = *std::move(parameters);
+        return {};
+    }
 
     /// Iterations of ADMM, then steps by gradients with the parameters that these leave.
     Status trainInTurn(const program::Program &program, const plan::Plan &later, const Feed &feed, Drain &drain)
@@ -209,6 +268,8 @@ private:
         m_recording.traceEvery(m_request.settings.traceEvery, program.periodSteps);
         if (const auto later = plan::continuationOf(m_document.plan))
             return trainInTurn(program, *later, feed, drain);
+        if (decidesByMeasured(m_document.plan))
+            return trainMeasured(program, feed, drain);
         return train({m_document.plan, m_request.from.step, m_request.settings.steps}, program, feed, drain);
     }
 
@@ -324,6 +385,8 @@ private:
         ExecutorOptions options;
         options.steps = stretch.last;
         options.firstStep = stretch.first;
+        options.until = stretch.until;
+        options.measures = stretch.until >= 0;
         options.updatesFrom = stretch.updatesFrom;
         options.seed = m_request.settings.seed;
         options.optimizer = stretch.plan.optimizer;
@@ -392,10 +455,16 @@ private:
             if (const Status set = setParameters(**executor, m_parameters); !set)
                 return set;
         }
+        if (!m_measured.holdings.empty()) {
+            if (const Status set = setHoldings(**executor, std::exchange(m_measured.holdings, {})); !set)
+                return set;
+        }
         auto made = TrainingWatch::create(**executor, m_request, stretch.plan, feed, m_options.runDir, drain);
         if (!made)
             return made.error();
         watch = made->get();
+        if (m_measured.times.fromStep > 0)
+            watch->goOnWith(m_measured.notes);
         if (KernelRecords *kernels = (*gpu)->kernels())
             kernels->begin((*executor)->origin());
         drain.setTraining(true);
@@ -419,13 +488,11 @@ private:
         }
         if (watch->stoppedEarly())
             m_options.channel->stoppedEarly();
-        m_stopped = watch->stoppedEarly() || stretch.first + (*executor)->stepsDone() < stretch.last;
+        m_stopped = watch->stoppedEarly() || stretch.first + (*executor)->stepsDone() < stretch.end();
         if (!stretch.ends && !m_stopped) {
-            auto parameters = parametersOf(**executor);
-            if (!parameters)
-                return parameters.error();
-            m_parameters = *std::move(parameters);
-            status = m_comm->barrier(deadline);
+            status = keepState(**executor, *watch, stretch);
+            if (status)
+                status = m_comm->barrier(deadline);
         } else {
             status = evaluate(**executor, feed, drain);
         }
@@ -463,6 +530,7 @@ private:
     MemoryUse m_memory;
     std::int64_t m_sentBytes = 0; ///< RankExecutor::collectiveBytes() of all its steps
     Parameters m_parameters;      ///< that the steps before have left to those of another Program
+    Measured m_measured;          ///< likewise, to those by the measured course
     bool m_sharesCores = false;
     bool m_stopped = false; ///< before its last step
 };

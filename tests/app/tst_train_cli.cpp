@@ -128,6 +128,126 @@ private Q_SLOTS:
         QVERIFY2(done.err.contains("--trace off"), done.err.constData());
     }
 
+    void decidesByMeasuredTimes_data()
+    {
+        QTest::addColumn<QStringList>("how");
+        QTest::addColumn<QString>("policy");
+        const QStringList gpipe{"--cluster", "local:2", "--planner", "gpipe", "--batch", "8", "--micro-batch", "2"};
+        const QStringList replicas{"--cluster", "local:2", "--planner", "data-parallel", "--batch", "4"};
+        QTest::newRow("2 stages") << gpipe << "delta,budget=60%";
+        QTest::newRow("only swap") << gpipe << "ahead,budget=60%,director=swap";
+        QTest::newRow("ZeRO 3") << replicas + QStringList{"--zero", "3"} << "delta,budget=60%,director=swap";
+        QTest::newRow("bfloat16, states on the host")
+            << replicas + QStringList{"--precision", "bf16"} << "delta,budget=70%,optimizer_state=host";
+        QTest::newRow("tensor parallel") << QStringList{"--cluster", "local:2",       "--planner", "manual", "--batch",
+                                                        "4",         "--micro-batch", "2",         "--set",  "tensor=2"}
+                                         << "delta,budget=70%";
+    }
+
+    /// Four steps by the logical clock, the others by what these took: losses as without a policy, to the bit; either
+    /// log is the one that is predicted, by the cost model and by what the run has measured.
+    void decidesByMeasuredTimes()
+    {
+        QFETCH(QStringList, how);
+        QFETCH(QString, policy);
+        const auto name = [](const char *suffix) {
+            return QString::fromUtf8(QTest::currentDataTag()).remove(' ').remove(',') + suffix;
+        };
+        const auto lossesOf = [&](const Done &done) {
+            QList<double> losses;
+            for (const QJsonObject &line : linesOf(done.out))
+                if (line.contains("loss"))
+                    losses << line["loss"].toDouble();
+            return losses;
+        };
+        const QStringList plan = QStringList{"plan", "--model", "zoo:gpt-nano", "--quiet"} + how;
+        const QString free = name(".free.json"), limited = name(".json"), folder = name(".run");
+        Done done = run(plan + QStringList{"--memory", "none", "-o", free});
+        QVERIFY2(done.status == 0, done.err.constData());
+        done = run(plan + QStringList{"--memory", policy + ",clock=measured", "-o", limited});
+        QVERIFY2(done.status == 0, done.err.constData());
+        const Done roomy = run({"train", free, "--data", "text", "--steps", "7", "--seed", "3", "--json"});
+        QVERIFY2(roomy.status == 0, roomy.err.constData());
+        const Done tight = run({"train", limited, "--data", "text", "--steps", "7", "--seed", "3", "--json",
+                                "--run-dir", folder, "--decisions", name(".executed")});
+        QVERIFY2(tight.status == 0, tight.err.constData());
+        QCOMPARE(lossesOf(roomy).size(), 7);
+        QCOMPARE(lossesOf(tight), lossesOf(roomy)); // to the bit
+
+        QVERIFY(run({"simulate", limited}).out.contains("clock         logical: "));
+        QVERIFY(run({"simulate", limited, "--times", folder + "/measured.json"}).out.contains("its steps from 4 on"));
+        QCOMPARE(run({"simulate", limited, "--decisions", name(".logical"), "--quiet"}).status, 0);
+        done = run(
+            {"simulate", limited, "--times", folder + "/measured.json", "--decisions", name(".measured"), "--quiet"});
+        QVERIFY2(done.status == 0, done.err.constData());
+        const auto logOf = [&](const char *suffix) { return readAll(at(name(suffix))).trimmed().split('\n'); };
+        const QList<QByteArray> logical = logOf(".logical"), measured = logOf(".measured");
+        QVERIFY(logical.size() > 1 && measured.size() > 1 && measured != logical);
+        QList<QByteArray> expected{"step\t" + logical.first()};
+        for (int step = 0; step < 7; ++step)
+            for (const QByteArray &line : (step < 4 ? logical : measured).mid(1))
+                expected << QByteArray::number(step) + "\t" + line;
+        QCOMPARE(logOf(".executed"), expected);
+
+        const QJsonObject decisions = linesOf(tight.out).last()["decisions"].toObject();
+        for (const QJsonObject &part : {decisions, decisions["measured"].toObject()}) {
+            QCOMPARE(part["steps"].toInt(), part.contains("measured") ? 4 : 3);
+            QVERIFY(part["differing_steps"].toArray().isEmpty());
+        }
+        QCOMPARE(decisions["measured"].toObject()["from_step"].toInt(), 4);
+        const QList<QJsonObject> lines = linesOf(tight.out);
+        const QJsonObject summary = lines[lines.size() - 3]["summary"].toObject();
+        QCOMPARE(summary["peak_bytes_measured"], summary["peak_bytes_predicted"]);
+        const QJsonObject course = lines[lines.size() - 2]["measured_course"].toObject();
+        QVERIFY(course["predicted_iteration_seconds"].toDouble() > 0);
+        QVERIFY(entries(at(folder)).filter(".rank").isEmpty()); // the ranks' traces were joined
+    }
+
+    /// A resumed run measures anew, and what was measured before is put aside.
+    void resumesByMeasuredTimes()
+    {
+        Done done =
+            run({"plan", "--model", "zoo:gpt-nano", "--cluster", "local:2", "--planner", "gpipe", "--batch", "8",
+                 "--micro-batch", "2", "--memory", "delta,budget=60%,clock=measured", "-o", "again.json", "--quiet"});
+        QVERIFY2(done.status == 0, done.err.constData());
+        const auto train = [&](const char *plan, const char *steps, const char *folder, bool resumes) {
+            QStringList words{"train",     plan,        "--data", "text",
+                              "--steps",   steps,       "--seed", "3",
+                              "--run-dir", folder,      "--json", "--checkpoint-every",
+                              "3",         "--holdout", "0.1",    "--validate-every",
+                              "2"};
+            return run(resumes ? words << "--resume" : words);
+        };
+        const auto reports = [&](const Done &run) {
+            QList<QJsonObject> found;
+            for (QJsonObject line : linesOf(run.out))
+                if (line.contains("loss") || line.contains("validation")) {
+                    line.remove("seconds");
+                    line.remove("samples_per_second");
+                    found << line;
+                }
+            return found;
+        };
+        const Done whole = train("nano2.json", "12", "again.free", false);
+        const Done first = train("again.json", "6", "again.run", false);
+        const Done second = train("again.json", "12", "again.run", true);
+        for (const Done *each : {&whole, &first, &second})
+            QVERIFY2(each->status == 0, each->err.constData());
+        QVERIFY(reports(whole).size() > 12);
+        QCOMPARE(reports(first) + reports(second), reports(whole)); // to the bit, held-out losses, too
+        const auto fromStep = [&](const char *file) {
+            return QJsonDocument::fromJson(readAll(at(QString("again.run/") + file))).object()["from_step"].toInt();
+        };
+        QCOMPARE(fromStep("measured.1.json"), 4);
+        QCOMPARE(fromStep("measured.json"), 10);
+        QVERIFY(QFile::exists(at("again.run/trace.measured.1.pltrace")));
+        QVERIFY(QFile::exists(at("again.run/trace.measured.pltrace")));
+
+        done = run({"simulate", "nano2.json", "--times", "again.run/measured.json"});
+        QCOMPARE(done.status, 2);
+        QVERIFY2(done.err.contains("leave out --times"), done.err.constData());
+    }
+
     void resumesWithStatesOnTheHost_data()
     {
         QTest::addColumn<QString>("precision");

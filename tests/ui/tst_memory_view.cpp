@@ -108,6 +108,17 @@ void TestMemoryView::knobsEditAllStagesAndAreUndone()
     m_state->undoStack()->redo();
     settle();
     QVERIFY(m_state->memoryMoves());
+    QComboBox *clock = m_view->knobs()->clock();
+    QCOMPARE(clock->currentText(), QStringLiteral("logical"));
+    clock->setCurrentIndex(1);
+    Q_EMIT clock->activated(1);
+    settle();
+    for (const plan::Stage &stage : m_state->document()->plan.stages)
+        QCOMPARE(stage.memory.clock, plan::MemoryClock::Measured);
+    QVERIFY(m_state->memoryMoves()); // by the logical clock
+    m_state->undoStack()->undo();
+    settle();
+    QCOMPARE(clock->currentText(), QStringLiteral("logical"));
 }
 
 void TestMemoryView::budgetIsSimulatedAtOnce()

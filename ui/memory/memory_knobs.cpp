@@ -39,7 +39,8 @@ MemoryKnobs::MemoryKnobs(StudioState *state, QWidget *parent)
       m_policy(new QComboBox(this)),
       m_budget(new QSpinBox(this)),
       m_director(new QComboBox(this)),
-      m_bandwidth(new QLineEdit(this))
+      m_bandwidth(new QLineEdit(this)),
+      m_clock(new QComboBox(this))
 {
     for (const plan::MemoryFilterRow &row : plan::kMemoryFilters) {
         m_policy->addItem(QString::fromUtf8(row.name));
@@ -47,6 +48,8 @@ MemoryKnobs::MemoryKnobs(StudioState *state, QWidget *parent)
     }
     for (const char *name : {"rule", "chain", "swap", "recompute"}) // in the order of plan::MemoryDirector
         m_director->addItem(QString::fromUtf8(name));
+    for (const char *name : {"logical", "measured"}) // in the order of plan::MemoryClock
+        m_clock->addItem(QString::fromUtf8(name));
     m_budget->setRange(0, 100);
     m_budget->setSuffix(tr(" %"));
     m_budget->setSpecialValueText(tr("in bytes"));
@@ -70,6 +73,9 @@ MemoryKnobs::MemoryKnobs(StudioState *state, QWidget *parent)
         tr("How an evicted tensor is restored. rule: the cheaper of copying and recomputing; chain: counts all that "
            "would have to be recomputed"));
     add(tr("Host GB/s"), m_bandwidth, tr("Bandwidth to the host, each way; 0: the device's own"));
+    add(tr("Clock"), m_clock,
+        tr("Which times the policy decides by. logical: predicted ones, the same in every run; measured: a run's own, "
+           "measured in its first steps. The views here show the logical clock's decisions"));
     layout->addStretch(1);
 
     connect(m_policy, &QComboBox::activated, this, &MemoryKnobs::setPolicy);
@@ -84,6 +90,10 @@ MemoryKnobs::MemoryKnobs(StudioState *state, QWidget *parent)
     connect(m_director, &QComboBox::activated, this, [this](int index) {
         edit(tr("Memory director %1").arg(m_director->itemText(index)),
              [index](plan::Memory &memory) { memory.director = static_cast<plan::MemoryDirector>(index); });
+    });
+    connect(m_clock, &QComboBox::activated, this, [this](int index) {
+        edit(tr("Memory clock %1").arg(m_clock->itemText(index)),
+             [index](plan::Memory &memory) { memory.clock = static_cast<plan::MemoryClock>(index); });
     });
     connect(m_bandwidth, &QLineEdit::editingFinished, this, &MemoryKnobs::setBandwidth);
     auto *seen = new WhenSeen(this, [this] { showDocument(); });
@@ -110,8 +120,9 @@ void MemoryKnobs::refresh()
     m_budget->setValue(shown.budgetBytes > 0 ? 0 : static_cast<int>(std::lround(shown.budgetShare * 100)));
     m_director->setCurrentIndex(static_cast<int>(shown.director));
     m_bandwidth->setText(QString::number(shown.bandwidthOut / kGiga));
-    for (QWidget *field :
-         {static_cast<QWidget *>(m_budget), static_cast<QWidget *>(m_director), static_cast<QWidget *>(m_bandwidth)})
+    m_clock->setCurrentIndex(static_cast<int>(shown.clock));
+    for (QWidget *field : {static_cast<QWidget *>(m_budget), static_cast<QWidget *>(m_director),
+                           static_cast<QWidget *>(m_bandwidth), static_cast<QWidget *>(m_clock)})
         field->setEnabled(shown.limits());
     m_refreshing = false;
 }

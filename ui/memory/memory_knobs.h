@@ -12,9 +12,9 @@
 
 namespace planloom::ui {
 
-/// The memory policy of the plan's stages, all alike: policy, budget, director and bandwidth to the host. Each change
-/// is an undoable edit of the plan, which is simulated again at once. Where stages differ, the first with a policy is
-/// shown.
+/// The memory policy of the plan's stages, all alike: policy, budget, director, bandwidth to the host and clock. Each
+/// change is an undoable edit of the plan, which is simulated again at once. Where stages differ, the first with a
+/// policy is shown.
 class MemoryKnobs final : public QWidget {
     Q_OBJECT
 
@@ -26,6 +26,7 @@ public:
     [[nodiscard]] QLineEdit *bandwidth() { return m_bandwidth; }
     /// One edit: this policy with a budget of the share @p share of the activations.
     void take(plan::MemoryFilter filter, double share);
+    [[nodiscard]] QComboBox *clock() { return m_clock; }
 
 private:
     void refresh();
@@ -39,7 +40,8 @@ private:
     QSpinBox *m_budget; ///< percent of the activations without a limit; 0: bytes, as the plan has them
     QComboBox *m_director;
     QLineEdit *m_bandwidth; ///< GB/s each way; 0: the device's
-    plan::Memory m_shown;   ///< in the fields
+    QComboBox *m_clock;
+    plan::Memory m_shown; ///< in the fields
     bool m_refreshing = false;
 };
 

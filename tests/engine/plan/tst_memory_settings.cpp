@@ -32,8 +32,10 @@ void TestMemorySettings::textAndBack_data()
                            << "dtr,budget=1000000,director=rule,trigger=after";
     QTest::newRow("share") << "lru,budget=33.3%,director=swap"
                            << "lru,budget=33.3%,director=swap";
-    QTest::newRow("all") << "random,seed=7,copies=synchronous,bandwidth_in=1e9,host_tier=/tmp,small_share=0.5,latency=0"
-                         << "random,budget=60%,director=rule,trigger=before,copies=synchronous";
+    QTest::newRow("all")
+        << "random,seed=7,copies=synchronous,bandwidth_in=1e9,host_tier=/tmp,small_share=0.5,latency=0,"
+           "clock=measured"
+        << "random,budget=60%,director=rule,trigger=before,copies=synchronous";
 }
 
 void TestMemorySettings::textAndBack()
@@ -75,6 +77,10 @@ void TestMemorySettings::refused_data()
                               << "latency is -1; give a number of 0 or more";
     QTest::newRow("word") << "delta,director=both"
                           << "give rule, chain, swap, recompute";
+    QTest::newRow("clock") << "delta,clock=wall"
+                           << "give logical, measured";
+    QTest::newRow("arena of a course") << "delta,trigger=after,clock=measured"
+                                       << "give trigger=before, or clock=logical";
 }
 
 void TestMemorySettings::refused()
