@@ -31,7 +31,7 @@ void TestMeasuredTimes::refused_data()
     QTest::addColumn<QString>("text");
     QTest::addColumn<QString>("wanted");
     QTest::newRow("no JSON") << "{"
-                             << "line 1";
+                             << "not valid JSON";
     QTest::newRow("no step") << R"({"ranks": []})"
                              << "from_step";
     QTest::newRow("no ranks") << R"({"from_step": 4})"
