@@ -64,7 +64,7 @@ void Drain::traceInto(std::int64_t step, trace::TraceWriter trace)
     m_later.emplace(Later{step, std::move(trace)});
 }
 
-/// Out of the batch. Whoever sees a record of a later step sees its trace, too.
+/// Takes records of later steps out of the batch. Their trace is there before the first of them is.
 void Drain::takeLater()
 {
     {
