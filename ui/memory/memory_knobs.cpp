@@ -4,6 +4,7 @@
 #include "ui/widgets/committed_undo.h"
 #include "ui/widgets/text.h"
 #include "ui/widgets/when_seen.h"
+#include "ui/widgets/wrap_layout.h"
 
 #include <QHBoxLayout>
 #include <QLabel>
@@ -57,15 +58,19 @@ MemoryKnobs::MemoryKnobs(StudioState *state, QWidget *parent)
     m_bandwidth->setMaximumWidth(70);
     undoWhenCommitted(m_budget);
     undoWhenCommitted(m_bandwidth);
-    auto *layout = new QHBoxLayout(this);
+    auto *layout = new WrapLayout(this, 8);
     layout->setContentsMargins(0, 0, 0, 0);
     const auto add = [&](const QString &label, QWidget *field, const QString &toolTip) {
-        auto *name = new QLabel(label, this);
+        auto *pair = new QWidget(this);
+        auto *inside = new QHBoxLayout(pair);
+        inside->setContentsMargins(0, 0, 0, 0);
+        auto *name = new QLabel(label, pair);
         name->setBuddy(field);
         field->setAccessibleName(label);
         field->setToolTip(toolTip);
-        layout->addWidget(name);
-        layout->addWidget(field);
+        inside->addWidget(name);
+        inside->addWidget(field);
+        layout->addWidget(pair);
     };
     add(tr("Policy"), m_policy, tr("Which activations are evicted when a device runs out of memory; for all stages"));
     add(tr("Budget"), m_budget, tr("Share of the unlimited activation memory that may be on a device at once"));
@@ -76,7 +81,6 @@ MemoryKnobs::MemoryKnobs(StudioState *state, QWidget *parent)
     add(tr("Clock"), m_clock,
         tr("Which times the policy decides by. logical: predicted ones, the same in every run; measured: a run's own, "
            "measured in its first steps. The views here show the logical clock's decisions"));
-    layout->addStretch(1);
 
     connect(m_policy, &QComboBox::activated, this, &MemoryKnobs::setPolicy);
     connect(m_budget, &QSpinBox::valueChanged, this, [this](int percent) {
