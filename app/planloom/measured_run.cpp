@@ -16,7 +16,8 @@
 
 namespace planloom::cli {
 
-Result<std::optional<MeasuredRun>> readMeasuredRun(const plan::Document &document, const std::string &folder)
+Result<std::optional<MeasuredRun>> readMeasuredRun(const plan::Document &document, const std::string &folder,
+                                                   bool withTrace)
 {
     const std::string file = folder + "/" + runtime::kMeasuredTimes;
     if (!runtime::decidesByMeasured(document.plan) || !std::filesystem::exists(file))
@@ -29,7 +30,7 @@ Result<std::optional<MeasuredRun>> readMeasuredRun(const plan::Document &documen
         return program.error().in(file);
     MeasuredRun measured{times->fromStep, *std::move(program), {}};
     const std::string traced = folder + "/" + runtime::kMeasuredTrace;
-    if (std::filesystem::exists(traced)) {
+    if (withTrace && std::filesystem::exists(traced)) {
         auto trace = trace::readTrace(traced);
         if (!trace)
             return trace.error();

@@ -19,9 +19,10 @@ struct MeasuredRun {
     program::Program program; ///< compiled again with what was measured, with bodies
     trace::Trace trace;       ///< of those steps; empty where none was traced
 };
-/// Of the run in @p folder; nothing, if it has none. Errors: BadInput, Io (its files are damaged or are of another
-/// plan).
-Result<std::optional<MeasuredRun>> readMeasuredRun(const plan::Document &document, const std::string &folder);
+/// Of the run in @p folder; nothing, if it has none. @p withTrace: with the whole trace of its steps, in memory.
+/// Errors: BadInput, Io (its files are damaged or are of another plan).
+Result<std::optional<MeasuredRun>> readMeasuredRun(const plan::Document &document, const std::string &folder,
+                                                   bool withTrace);
 
 /// What the steps of @p measured took, beside their prediction by what was measured. Errors: those of simulate.
 Status printMeasuredSeconds(const MeasuredRun &measured, const plan::Document &document,

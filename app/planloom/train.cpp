@@ -333,7 +333,7 @@ Status printComparisons(const plan::Document &document, const TrainOptions &opti
             return transfers.error();
         output.result(ordered_json{{"transfers", *transfers}});
     }
-    const auto measured = readMeasuredRun(document, folder);
+    const auto measured = readMeasuredRun(document, folder, !options.decisions.empty());
     if (!measured)
         return measured.error();
     if (*measured) {
@@ -425,14 +425,16 @@ Status train(const TrainOptions &given, Output &output)
         outcome = (*client)->train(request, events);
     }
     progress.clear();
+    Status shown;
     if (last) {
         printSummary(*last, ranks, folder, output);
+        shown = printComparisons(*document, options, folder, steps, outcome.ok(), output);
         output.result(ordered_json{{"summary", ordered_json::parse(run::toJson(*last))}});
-        if (const Status shown = printComparisons(*document, options, folder, steps, outcome.ok(), output); !shown)
-            return shown;
     }
     const Status recorded = record.end(outcome, last);
-    return outcome ? recorded : outcome;
+    if (!outcome)
+        return outcome;
+    return shown ? recorded : shown;
 }
 
 } // namespace planloom::cli

@@ -6,9 +6,9 @@
 
 namespace planloom {
 
-/// The pauses of a loop that looks for something again and again. On a core that ranks share it sleeps between any two
-/// looks. Else it looks at once while the thread has its core alone; when other threads have used the core, it sleeps
-/// once before it looks again.
+/// The pauses of a loop that looks for something again and again. On a core that ranks were pinned to together it
+/// sleeps between any two looks. Else it looks at once while the thread has its core alone; when other threads have
+/// used the core, it sleeps once before it looks again.
 ///
 /// No loop may call sched_yield() without an end instead. Linux 6.18 counts each call as a whole turn of 1 to 3 ms.
 /// Two threads that yielded to each other let virtual run time go on by 1,190 s a second, and nothing else that was

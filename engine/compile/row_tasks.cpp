@@ -44,9 +44,9 @@ RowTimes::RowTimes(const Source &source, TaskTimes &times, const program::Table 
     const cost::CostModel &costs = *source.subject.costs;
     m_perId = Seconds(onProcessor ? costs.fact(cost::kSecondsPerRowId, kSecondsPerId) : 0);
     m_perPiece = Seconds(onProcessor ? costs.fact(cost::kSecondsPerRowPiece, kSecondsPerPiece) : 0);
-    m_perNumber = Seconds(onProcessor ? costs.fact(cost::kSecondsPerRowNumber, 0) : 0);
+    m_perNumber = Seconds(onProcessor ? costs.fact(cost::kSecondsPerRowNumber, -1) : 0);
     m_perAddedRow = Seconds(onProcessor ? costs.fact(cost::kSecondsPerAddedRow, 0) : 0);
-    m_perAddedNumber = Seconds(onProcessor ? costs.fact(cost::kSecondsPerAddedNumber, 0) : 0);
+    m_perAddedNumber = Seconds(onProcessor ? costs.fact(cost::kSecondsPerAddedNumber, -1) : 0);
     for (const program::Table::Member &member : table.members) {
         MemberRows held{rows.unique, rows.prior, rows.all, member.width()};
         if (member.rows() < table.rows) { // by Zipf's law the first rows are looked up most
@@ -92,13 +92,13 @@ Seconds RowTimes::ofPieces(double count) const { return m_perPiece * count; }
 /// Read and written, from rows or to rows that lie anywhere in the table.
 Seconds RowTimes::ofCopies(double numbers) const
 {
-    return m_perNumber > Seconds(0) ? m_perNumber * numbers : m_times.streams(m_instance, whole(kFloat * numbers), 2);
+    return m_perNumber >= Seconds(0) ? m_perNumber * numbers : m_times.streams(m_instance, whole(kFloat * numbers), 2);
 }
 
 /// Of rows that came in.
 Seconds RowTimes::ofAdditions(double rows, double width) const
 {
-    if (m_perAddedNumber > Seconds(0))
+    if (m_perAddedNumber >= Seconds(0))
         return m_perAddedRow * rows + m_perAddedNumber * (rows * width);
     return m_times.streams(m_instance, whole(kFloat * rows * width), 3) + ofPieces(rows);
 }

@@ -56,9 +56,9 @@ private:
     double m_ids = 0;               ///< of one replica's samples
     Seconds m_perId{0};             ///< cost::kSecondsPerRowId
     Seconds m_perPiece{0};          ///< cost::kSecondsPerRowPiece
-    Seconds m_perNumber{0};         ///< cost::kSecondsPerRowNumber; 0: not known
+    Seconds m_perNumber{0};         ///< cost::kSecondsPerRowNumber; below 0: not known
     Seconds m_perAddedRow{0};       ///< cost::kSecondsPerAddedRow
-    Seconds m_perAddedNumber{0};    ///< cost::kSecondsPerAddedNumber; 0: neither is known
+    Seconds m_perAddedNumber{0};    ///< cost::kSecondsPerAddedNumber; below 0: neither is known
     std::vector<MemberRows> m_rows; ///< per member
     std::size_t m_at = 0;           ///< this rank's
     int m_states = 0;

@@ -167,8 +167,9 @@ Result<MemoryFilter> findMemoryFilter(std::string_view name)
 std::string textOf(const Memory &memory)
 {
     std::string text = name(memory.filter);
+    const bool saysClock = memory.clock != MemoryClock::Logical; // plans older than the clock have this text
     for (const MemorySetting &setting : memorySettings())
-        if (memory.limits())
+        if (memory.limits() && (saysClock || std::string_view(setting.name) != "clock"))
             text += fmt::format(",{}={}", setting.name, setting.get(memory));
     return text;
 }

@@ -527,11 +527,13 @@ void Run::finish()
 {
     if (const Status closed = m_recorder.closeTrace(); !closed)
         m_group->fail(closed.error());
-    if (const Status joined = m_folder.joinMeasured(); !joined)
-        m_recorder.note(joined.error().text());
-    const std::lock_guard lock(m_mutex);
+    std::unique_lock lock(m_mutex);
     Status outcome = judge();
     const auto summary = writeEnd(outcome);
+    lock.unlock(); // that takes long where the trace is
+    if (const Status joined = m_folder.joinMeasured(); !joined)
+        m_recorder.note(joined.error().text());
+    lock.lock();
     m_state = outcome                                  ? RunState::Finished
         : outcome.error().code == ErrorCode::Cancelled ? RunState::Stopped
                                                        : RunState::Failed;

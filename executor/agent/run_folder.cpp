@@ -172,6 +172,9 @@ Status RunFolder::putAside()
         .plan = textOf("plan.json"), .request = textOf("request.json"), .summary = textOf("summary.json"), .parts = {}};
     std::error_code error;
     fs::remove(file("summary.json"), error);
+    if (!joinMeasured()) // of an agent that was killed; what cannot be read would be taken for the next part's
+        for (int rank = 0; fs::remove(runtime::measuredTraceOf(m_path, rank), error); ++rank) {
+        }
     auto parts = putAside(kParts);
     if (!parts)
         return parts.error();

@@ -70,8 +70,8 @@ void SeriesFile::begin()
 {
     std::error_code refused;
     std::filesystem::create_directories(std::filesystem::path(m_path).parent_path(), refused);
-    m_file.open(m_path, std::ios::trunc);
-    m_file << m_kept;
+    [[maybe_unused]] const Status written = writeFileAtomically(m_path, m_kept); // else the file stays as it is
+    m_file.open(m_path, std::ios::app);
     m_kept.clear();
 }
 

@@ -57,8 +57,11 @@ void takeRows(TableFigures &figures, const program::Program &program, const plan
     for (std::int64_t each = 1; each <= kMostBatches * samples;
          each = std::max<std::int64_t>(each + 1, std::llround(static_cast<double>(each) * kNext))) {
         figures.byBatch.push_back({static_cast<double>(each * figures.replicas), rowsOf(each).unique});
-        if (figures.byBatch.back().unique >= kNearlyAll * static_cast<double>(figures.rows))
+        if (figures.byBatch.back().unique >= kNearlyAll * static_cast<double>(figures.rows)) {
+            const std::int64_t most = std::max(each, kMostBatches * samples);
+            figures.byBatch.push_back({static_cast<double>(most * figures.replicas), rowsOf(most).unique});
             return;
+        }
     }
 }
 

@@ -46,6 +46,7 @@ void TestMemorySettings::textAndBack()
     QVERIFY(memory);
     const std::string text = plan::textOf(*memory);
     QVERIFY2(text.starts_with(whole.toStdString()), text.c_str());
+    QCOMPARE(text.find("clock=") != std::string::npos, given.contains("clock=")); // as plans before it
     const auto again = plan::memoryFromText(text);
     QVERIFY(again);
     QVERIFY(*again == *memory);
