@@ -325,7 +325,7 @@ Result<plan::Document> trainablePlan(const TrainOptions &options)
 
 /// What was sent and decided, beside what was predicted.
 Status printComparisons(const plan::Document &document, const TrainOptions &options, const std::string &folder,
-                        const std::vector<run::StepMetrics> &steps, bool complete, Output &output)
+                        const std::optional<MeasuredRun> &measured, bool complete, Output &output)
 {
     if (document.plan.job && complete) {
         const auto transfers = transfersOf(document, folder, output);
@@ -333,16 +333,9 @@ Status printComparisons(const plan::Document &document, const TrainOptions &opti
             return transfers.error();
         output.result(ordered_json{{"transfers", *transfers}});
     }
-    const auto measured = readMeasuredRun(document, folder, !options.decisions.empty());
-    if (!measured)
-        return measured.error();
-    if (*measured) {
-        if (const Status printed = printMeasuredSeconds(**measured, document, steps, output); !printed)
-            return printed;
-    }
     if (options.decisions.empty())
         return {};
-    const auto decisions = decisionsOf(document, folder, *measured, options.decisions, output);
+    const auto decisions = decisionsOf(document, folder, measured, options.decisions, output);
     if (!decisions)
         return decisions.error();
     output.result(ordered_json{{"decisions", *decisions}});
@@ -428,8 +421,13 @@ Status train(const TrainOptions &given, Output &output)
     Status shown;
     if (last) {
         printSummary(*last, ranks, folder, output);
-        shown = printComparisons(*document, options, folder, steps, outcome.ok(), output);
+        const auto measured = readMeasuredRun(*document, folder, !options.decisions.empty());
+        shown = !measured ? Status(measured.error())
+            : *measured   ? printMeasuredSeconds(**measured, *document, steps, output)
+                          : Status();
         output.result(ordered_json{{"summary", ordered_json::parse(run::toJson(*last))}});
+        if (shown)
+            shown = printComparisons(*document, options, folder, *measured, outcome.ok(), output);
     }
     const Status recorded = record.end(outcome, last);
     if (!outcome)

@@ -44,9 +44,9 @@ RowTimes::RowTimes(const Source &source, TaskTimes &times, const program::Table 
     const cost::CostModel &costs = *source.subject.costs;
     m_perId = Seconds(onProcessor ? costs.fact(cost::kSecondsPerRowId, kSecondsPerId) : 0);
     m_perPiece = Seconds(onProcessor ? costs.fact(cost::kSecondsPerRowPiece, kSecondsPerPiece) : 0);
-    m_perNumber = Seconds(onProcessor ? costs.fact(cost::kSecondsPerRowNumber, -1) : 0);
+    m_perNumber = Seconds(onProcessor ? costs.fact(cost::kSecondsPerRowNumber, -1) : -1);
     m_perAddedRow = Seconds(onProcessor ? costs.fact(cost::kSecondsPerAddedRow, 0) : 0);
-    m_perAddedNumber = Seconds(onProcessor ? costs.fact(cost::kSecondsPerAddedNumber, -1) : 0);
+    m_perAddedNumber = Seconds(onProcessor ? costs.fact(cost::kSecondsPerAddedNumber, -1) : -1);
     for (const program::Table::Member &member : table.members) {
         MemberRows held{rows.unique, rows.prior, rows.all, member.width()};
         if (member.rows() < table.rows) { // by Zipf's law the first rows are looked up most

@@ -14,6 +14,7 @@
 #include <QTemporaryDir>
 #include <QTest>
 
+#include <algorithm>
 #include <cmath>
 
 using namespace planloom;
@@ -111,10 +112,12 @@ private Q_SLOTS:
         panel.show();
         panel.showRun(folder, false);
         QTRY_COMPARE(panel.replicas().size(), std::size_t{9});
-        int named = 0;
-        for (QLineSeries *line : panel.replicas())
-            named += panel.lossChart()->chart()->legend()->markers(line).front()->isVisible() ? 1 : 0;
-        QCOMPARE(named, 1);
+        const auto named = [&] {
+            return std::ranges::count_if(panel.replicas(), [&](QLineSeries *line) {
+                return panel.lossChart()->chart()->legend()->markers(line).front()->isVisible();
+            });
+        };
+        QTRY_COMPARE(named(), 1); // once the chart is laid out
         QCOMPARE(panel.replicas()[0]->name(), QStringLiteral("each of 9 replicas"));
         QVERIFY2(panel.noteLabel()->isVisible()
                      && panel.noteLabel()->text().contains(QStringLiteral("--validate-every")),
