@@ -128,8 +128,7 @@ private:
         m_prior.clear();
         m_delayed.clear();
         for (const cost::RowIds &each : m_rows)
-            for (const std::int64_t row : each)
-                (m_marks.has(row) ? m_prior : m_delayed).push_back(row);
+            m_marks.split(each, m_prior, m_delayed);
         m_marks.clear();
     }
 

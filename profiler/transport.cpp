@@ -112,10 +112,10 @@ private:
                 Result<comm::Request> request = start(kind, group, bytes);
                 return request ? m_comm.wait(*request, kDeadline, cost::name(kind)) : Status(request.error());
             };
-            if (const Status status = measure({cost::curveName(kind, static_cast<std::size_t>(members)), bytes,
-                                               sharesCores(), kind == Collective::Broadcast ? 1 : kInARow, 1},
-                                              once); // its root does not wait for the others
-                !status)
+            const int inARow = kind == Collective::Broadcast ? 1 : kInARow; // its root does not wait for the others
+            const Point point{cost::curveName(kind, static_cast<std::size_t>(members)), bytes, sharesCores(), inARow,
+                              1};
+            if (const Status status = measure(point, once); !status)
                 return status;
         }
         return {};

@@ -52,6 +52,12 @@ std::int64_t RowMarks::placeOf(std::int64_t row) const
     return has(row) ? m_before[word] + std::popcount(m_marks[word] & (own - 1)) : -1;
 }
 
+void RowMarks::split(std::span<const std::int64_t> rows, RowIds &marked, RowIds &others) const
+{
+    for (const std::int64_t row : rows)
+        (has(row) ? marked : others).push_back(row);
+}
+
 void RowMarks::clear()
 {
     eachWord([this](std::size_t word) { m_marks[word] = 0; });

@@ -34,6 +34,8 @@ public:
     void countPlaces();
     /// How many marked rows are in front of the marked row @p row; -1: it is not marked.
     [[nodiscard]] std::int64_t placeOf(std::int64_t row) const;
+    /// Those of @p rows that are marked to the end of @p marked, the others to that of @p others.
+    void split(std::span<const std::int64_t> rows, RowIds &marked, RowIds &others) const;
     void clear();
 
 private:

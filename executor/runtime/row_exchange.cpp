@@ -310,7 +310,7 @@ void RowExchange::tellRows(const Table &table) const
     m_options->onRows(table.id, table.step, counts);
 }
 
-/// Into those that some member looks up in the next step, and the others: cost::split, by marks.
+/// Into those that some member looks up in the next step, and the others.
 void RowExchange::splitRows(Table &table)
 {
     for (const RowIds &rows : table.next)
@@ -320,8 +320,7 @@ void RowExchange::splitRows(Table &table)
     for (std::size_t member = 0; member < table.rows.size(); ++member) {
         table.prior[member].clear();
         table.delayed[member].clear();
-        for (const std::int64_t row : table.rows[member])
-            (table.marks.has(row) ? table.prior : table.delayed)[member].push_back(row);
+        table.marks.split(table.rows[member], table.prior[member], table.delayed[member]);
     }
     table.marks.clear();
 }

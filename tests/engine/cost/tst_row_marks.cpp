@@ -44,6 +44,14 @@ private slots:
                 if (marks.has(row) != has || marks.placeOf(row) != (has ? found - expected.begin() : -1))
                     QFAIL(std::to_string(row).c_str());
             }
+            // As merging does it.
+            RowIds all, marked, others, expectedMarked, expectedOthers;
+            for (std::int64_t row = 0; row < std::min<std::int64_t>(rows, 5000); ++row)
+                all.push_back(row);
+            marks.split(all, marked, others);
+            cost::split(all, expected, expectedMarked, expectedOthers);
+            QCOMPARE(marked, expectedMarked);
+            QCOMPARE(others, expectedOthers);
             marks.clear();
         }
     }
