@@ -48,7 +48,8 @@ BudgetSweep::BudgetSweep(QWidget *parent)
 {
     m_strip = new JobStrip(m_job, this);
     m_strip->setIdleText(tr("✓ as planned, ★ the least of a budget; a double click takes policy and budget"));
-    m_chart->setMinimumHeight(150);
+    m_chart->setMinimumHeight(60);
+    setMinimumHeight(75);               // a low pane of tabs is no higher for it
     m_chart->chart()->legend()->hide(); // the table names the lines
     m_table->setAccessibleName(tr("How much longer steps are with each memory policy, by budget"));
     for (const plan::MemoryFilterRow &row : plan::kMemoryFilters)

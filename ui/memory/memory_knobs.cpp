@@ -81,6 +81,8 @@ MemoryKnobs::MemoryKnobs(StudioState *state, QWidget *parent)
     add(tr("Clock"), m_clock,
         tr("Which times the policy decides by. logical: predicted ones, the same in every run; measured: a run's own, "
            "measured in its first steps. The views here show the logical clock's decisions"));
+    // On two lines at most: more would leave a low pane no room for the curves.
+    setMinimumWidth(layout->sizeHint().width() - layout->itemAt(layout->count() - 1)->sizeHint().width());
 
     connect(m_policy, &QComboBox::activated, this, &MemoryKnobs::setPolicy);
     connect(m_budget, &QSpinBox::valueChanged, this, [this](int percent) {
