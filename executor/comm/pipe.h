@@ -29,7 +29,8 @@ struct Incoming {
 class Pipe {
 public:
     static constexpr std::int64_t kChunk = 128 * 1024; ///< fits a core's L2 twice: sums are sent on from the cache
-    static constexpr std::int64_t kWindow = 4;
+    static constexpr std::int64_t kWindow =
+        16; ///< of a network; ranks that compute, too, look at it every few milliseconds
 
     virtual ~Pipe() = default;
     /// Each piece gets the next number, from 0. Preconditions: the windows have room.
