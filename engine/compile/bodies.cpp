@@ -54,12 +54,13 @@ void fillSlices(const BodiesInput &in, const StageInstance &instance, Body &body
 /// Places of what stays: parameters in the type that operators read, shards, constants, and views of them.
 class PersistentPlaces {
 public:
-    PersistentPlaces(const BodiesInput &in, const StageModel &model, RankId rank, Body &body)
+    PersistentPlaces(const BodiesInput &in, const StageModel &model, RankId rank, const HostedParts &hosted, Body &body)
         : m_buckets(in.persistent.buckets),
           m_teams(in.teams),
           m_model(model),
           m_rank(rank),
           m_mine(m_buckets.ofRank[rank.index()]),
+          m_hosted(hosted),
           m_body(body)
     {
     }
@@ -102,7 +103,9 @@ private:
 
     void placeParameter(const Bucket &bucket, const Bucket::Entry &entry, TensorId id)
     {
-        if (bucket.zero < 3 && id.valid())
+        if (const HostedParts::Place *part = m_hosted.find(entry.parameter); part != nullptr && id.valid())
+            set(id, m_hosted.poolBegin + m_hosted.at(*part).copy.place + part->offset); // else where calls say
+        else if (bucket.zero < 3 && id.valid())
             set(id, readBase(bucket) + entry.at * graph::sizeOf(bucket.type));
         const auto &training = m_body.training;
         for (std::size_t p = 0; p < training.parameters.size(); ++p)
@@ -123,6 +126,7 @@ private:
     const StageModel &m_model;
     RankId m_rank;
     const std::vector<BucketId> &m_mine;
+    const HostedParts &m_hosted;
     Body &m_body;
 };
 
@@ -180,14 +184,21 @@ private:
         if (memory == nullptr)
             return {};
         const std::int64_t hosted = m_persistent.hostedBytes;
-        const Pool pool{m_arena.bytes, std::max(memory->poolBytes, hosted), 1};
+        const HostedParts &parts = m_persistent.hosted;
+        const Pool pool{m_arena.bytes, std::max({memory->poolBytes, hosted, parts.poolBytes}), 1};
         m_arena.bytes += pool.bytes();
         m_arena.hostBytes = memory->course.hostBytes;
         m_arena.hostTier = m_in.stageOf(*m_instances.front()).memory.hostTier;
-        if (hosted == 0)
-            return pool;
         constexpr std::int64_t kBlock = 4096; // of files
         const auto whole = [](std::int64_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; };
+        for (const HostedPart &part : parts.parts) {
+            m_arena.hostedParts.push_back(part.copy);
+            m_arena.hostedParts.back().host += whole(m_arena.hostBytes);
+        }
+        if (!parts.parts.empty())
+            m_arena.hostBytes = whole(m_arena.hostBytes) + parts.hostBytes;
+        if (hosted == 0)
+            return pool;
         m_arena.hostedStates = {TensorId(), 0, whole(m_arena.hostBytes), hosted};
         m_arena.hostBytes = m_arena.hostedStates.host + whole(hosted);
         return pool;
@@ -261,12 +272,16 @@ private:
         body.training = *model.training();
         body.forwardPlaces = m_layouts[i]->forwardPlaces;
         body.backwardPlaces = m_layouts[i]->backwardPlaces;
-        PersistentPlaces(m_in, model, m_id, body).place(others, *m_layouts[i]);
+        PersistentPlaces(m_in, model, m_id, m_persistent.hosted, body).place(others, *m_layouts[i]);
         body.persistent = persistentTensors(model.tensors(), instance, m_in.owners.ofInstance[m_bodies[i].index()],
-                                            others, m_in.persistent.buckets, m_in.teams);
+                                            others, m_in.persistent.buckets, m_in.teams, m_persistent.hosted);
         fillSlices(m_in, instance, body);
-        if (const StageMemory *memory = m_in.memory.of(m_bodies[i].index()))
+        if (const StageMemory *memory = m_in.memory.of(m_bodies[i].index())) {
             body.firstInference = memory->appendInference(m_made.inference);
+            for (const StageMemory::InferenceParameter &each : memory->inferenceParameters)
+                body.inferenceCopies.push_back(
+                    {each.op, parameterCopy(*memory, each.root, each.place, m_persistent.hosted, m_arena.hostedParts)});
+        }
     }
 
     const BodiesInput &m_in;

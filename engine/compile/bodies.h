@@ -16,6 +16,7 @@ struct Arena {
     std::int64_t hostBytes = 0;
     std::string hostTier;
     program::HostCopy hostedStates;
+    std::vector<program::HostCopy> hostedParts;
 };
 
 /// What the bodies of all ranks come to.

@@ -80,6 +80,7 @@ std::vector<Rank> joinRanks(Ranks ranks, Instances instances, std::vector<Arena>
         rank.hostBytes = arenas[r].hostBytes;
         rank.hostTier = std::move(arenas[r].hostTier);
         rank.hostedStates = arenas[r].hostedStates;
+        rank.hostedParts = std::move(arenas[r].hostedParts);
         rank.tasks = std::move(tasks[r].tasks);
         rank.decisions = std::move(tasks[r].decisions);
         rank.moved = std::move(tasks[r].moved);
@@ -131,7 +132,7 @@ Result<Program> compileWith(const Source &source, const Options &options, bool r
     const std::string lanePolicy = lanePolicyOf(plan);
     const Buckets &buckets = persistent.buckets;
     TaskDraft draft = makeTasks({source, samples, stages, ranks, instances, teams, buckets, owners, parts, *memory,
-                                 bodies.arenas, *server, lanePolicy},
+                                 persistent, bodies.arenas, *server, lanePolicy},
                                 std::move(bodies.inference));
     const bool blocks = source.subject.costs->fact(cost::kBlockingTransfers) > 0;
     TaskOrder order =

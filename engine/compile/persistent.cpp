@@ -48,11 +48,19 @@ Shard common(Shard a, Shard b)
 }
 
 /// Lays out what rank @p rank has and notes in @p buckets where. A parameter that several of its stages use lies there
-/// once. With @p hostStates the optimizer's states, and parameters that it alone reads, lie behind all else and are not
-/// counted: they are there for the update alone.
-PersistentLayout layRank(const PersistentInput &in, RankId rank, bool hostStates, Buckets &buckets)
+/// once. With @p policy's hostStates the optimizer's states, and parameters that it alone reads, lie behind all else
+/// and are not counted: they are there for the update alone; with its hostParameters parameters, and states with
+/// hostStates, lie in parts, which @p poolBytes of the pool are for.
+PersistentLayout layRank(const PersistentInput &in, RankId rank, const plan::Memory &policy, std::int64_t poolBytes,
+                         Buckets &buckets)
 {
     PersistentLayout layout;
+    const bool hostStates = policy.hostStates;
+    const bool hostsParts = policy.hostParameters;
+    const auto states = static_cast<std::size_t>(in.plan.optimizer.rule.footprint().states);
+    if (hostsParts)
+        layout.hosted = hostParameters(buckets.ofRank[rank.index()], buckets,
+                                       hostStates ? static_cast<std::int64_t>(states) : 0, poolBytes);
     const auto place = [&layout](std::int64_t bytes) {
         const std::int64_t offset = layout.bytes;
         layout.bytes += aligned(bytes);
@@ -74,7 +82,7 @@ PersistentLayout layRank(const PersistentInput &in, RankId rank, bool hostStates
         const bool copied = bucket.type == graph::DType::BF16;
         if (bucket.table.valid())
             bucket.parameters[at] = layTable(buckets.tables[bucket.table.index()], at, floats);
-        else if (!hostStates || !onlyUpdateReadsParameters(bucket))
+        else if (!hostsParts && (!hostStates || !onlyUpdateReadsParameters(bucket)))
             bucket.parameters[at] = floats(shard(bucket, at, copied ? 1 : 3));
         if (copied)
             bucket.copies[at] = place(shard(bucket, at, 3) * graph::sizeOf(graph::DType::BF16));
@@ -84,7 +92,6 @@ PersistentLayout layRank(const PersistentInput &in, RankId rank, bool hostStates
         if (bucket.zero == 1)
             bucket.sums[at] = place(shard(bucket, at, 1) * graph::sizeOf(graph::DType::F32));
     });
-    const auto states = static_cast<std::size_t>(in.plan.optimizer.rule.footprint().states);
     const auto layStates = [&] {
         for (std::size_t s = 0; s < states; ++s)
             each([&](Bucket &bucket, std::size_t at) {
@@ -114,7 +121,7 @@ PersistentLayout layRank(const PersistentInput &in, RankId rank, bool hostStates
             layout.others.back().push_back(
                 place(other.bytes * (other.ofSamples ? stage.samples[instance.device].size : 1)));
     }
-    if (hostStates) {
+    if (hostStates && !hostsParts) {
         const std::int64_t begin = layout.bytes;
         each([&](Bucket &bucket, std::size_t at) {
             if (onlyUpdateReadsParameters(bucket))
@@ -124,6 +131,7 @@ PersistentLayout layRank(const PersistentInput &in, RankId rank, bool hostStates
         layout.hostedBytes = layout.bytes - begin;
         layout.bytes = begin;
     }
+    layout.hosted.poolBegin = layout.bytes;
     return layout;
 }
 
@@ -183,6 +191,17 @@ PersistentTensor persistentEntry(const Buckets &buckets, const Bucket &bucket, c
     return held;
 }
 
+/// Its place while its part is in the pool, and those of its states where they are there, too.
+void putIntoPart(PersistentTensor &held, const HostedParts &hosted, const HostedParts::Place &place)
+{
+    const HostedPart &part = hosted.at(place);
+    held.part = place.part;
+    held.offset = hosted.poolBegin + part.copy.place + place.offset;
+    for (std::size_t s = 0; hosted.states && s < held.states.size(); ++s)
+        held.states[s] =
+            held.offset + static_cast<std::int64_t>(s + 1) * part.elements * graph::sizeOf(graph::DType::F32);
+}
+
 /// Of a row a sample up to @p last, those of @p own.
 void cutToSamples(PersistentTensor &held, plan::SampleRange own, plan::SampleRange last)
 {
@@ -200,11 +219,12 @@ bool onlyUpdateReadsParameters(const Bucket &bucket)
     return bucket.type == graph::DType::BF16 && !bucket.table.valid() && !bucket.isAveraged() && !bucket.isServed();
 }
 
-std::int64_t hostedTensors(const Bucket &bucket, std::int64_t states)
+std::int64_t hostedTensors(const Bucket &bucket, std::int64_t states, const plan::Memory &policy)
 {
     if (bucket.table.valid()) // rows and their states stay
         return 0;
-    return states + (onlyUpdateReadsParameters(bucket) ? 1 : 0);
+    const bool parameters = policy.hostParameters || (policy.hostStates && onlyUpdateReadsParameters(bucket));
+    return (policy.hostStates ? states : 0) + (parameters ? 1 : 0);
 }
 
 PersistentLayouts layPersistent(const PersistentInput &in, Buckets buckets)
@@ -212,9 +232,12 @@ PersistentLayouts layPersistent(const PersistentInput &in, Buckets buckets)
     PersistentLayouts made;
     for (std::size_t r = 0; r < in.instances.ofRank.size(); ++r) {
         const std::vector<BodyId> &bodies = in.instances.ofRank[r];
-        const bool hostStates = bodies.size() == 1 && in.memory.of(bodies.front().index()) != nullptr
-            && in.plan.stages[in.instances[bodies.front()].stage.index()].memory.hostStates;
-        made.ofRank.push_back(layRank(in, RankId(static_cast<std::int64_t>(r)), hostStates, buckets));
+        const StageMemory *memory = bodies.size() == 1 ? in.memory.of(bodies.front().index()) : nullptr;
+        plan::Memory policy; // of a rank with several stages: none
+        if (memory != nullptr)
+            policy = in.plan.stages[in.instances[bodies.front()].stage.index()].memory;
+        made.ofRank.push_back(layRank(in, RankId(static_cast<std::int64_t>(r)), policy,
+                                      memory != nullptr ? memory->poolBytes : 0, buckets));
     }
     made.buckets = std::move(buckets);
     return made;
@@ -223,7 +246,7 @@ PersistentLayouts layPersistent(const PersistentInput &in, Buckets buckets)
 std::vector<PersistentTensor> persistentTensors(const StageTensors &stage, const StageInstance &instance,
                                                 const std::vector<BucketId> &owned,
                                                 const std::vector<std::int64_t> &others, const Buckets &buckets,
-                                                const FoldedTeams &teams)
+                                                const FoldedTeams &teams, const HostedParts &hosted)
 {
     const auto device = static_cast<int>(instance.device);
     std::unordered_map<std::string, const LocalParameter *> byName;
@@ -237,6 +260,8 @@ std::vector<PersistentTensor> persistentTensors(const StageTensors &stage, const
         for (const Bucket::Entry &entry : bucket.entries) {
             const LocalParameter &parameter = *byName.at(entry.parameter);
             PersistentTensor held = persistentEntry(buckets, bucket, entry, members, position);
+            if (const HostedParts::Place *place = hosted.find(entry.parameter))
+                putIntoPart(held, hosted, *place);
             held.sizes = parameter.sizes;
             held.region = parameter.table
                 ? heldPart(*parameter.table, static_cast<int>(members), static_cast<int>(position))

@@ -2,7 +2,7 @@
 #include "engine/compile/stage_memory.h"
 
 #include "engine/compile/persistent.h"
-#include "engine/compile/pooled.h"
+#include "engine/compile/stage_template.h"
 #include "engine/compile/task_times.h"
 #include "engine/cost/host_link.h"
 #include "engine/graph/operators/operators.h"
@@ -17,137 +17,6 @@ namespace planloom::compile {
 namespace {
 
 using graph::TrainingGraph;
-
-/// True if @p op changes its input @p input, which stays from step to step, when it runs forward: running statistics.
-bool tracksState(const graph::Op &op, std::size_t input)
-{
-    return op.traits().isState(input) && op.integer("training_mode", 1) != 0;
-}
-
-/// What one micro-batch's operators read and make of the pool, the same for all micro-batches.
-class StageTemplate {
-public:
-    StageTemplate(const TrainingGraph &training, const StageLayout &layout, std::int64_t samples)
-        : m_training(training),
-          m_layout(layout),
-          m_samples(samples),
-          m_aliases(training, samples),
-          m_pooled(pooledRoots(training, m_aliases)),
-          m_rootIndex(training.graph.tensors().size(), -1)
-    {
-        for (const graph::Tensor &tensor : training.graph.tensors())
-            if (m_pooled[tensor.id.index()]) {
-                m_rootIndex[tensor.id.index()] = static_cast<std::int32_t>(roots.size());
-                roots.push_back(tensor.id);
-                bytes.push_back(aligned(tensor.bytes(samples).value()));
-            }
-        lastUse.assign(roots.size(), -1);
-        lastForwardUse.assign(roots.size(), -1);
-        firstArgument.push_back(0);
-        for (const graph::Op &op : training.graph.ops())
-            add(op);
-        findRecomputable();
-    }
-
-    struct Uses {
-        std::vector<std::int32_t> inputs, outputs; ///< roots
-        std::int64_t scratch = 0;
-    };
-    std::vector<TensorId> roots;
-    std::vector<std::int64_t> bytes;
-    std::vector<std::int32_t> lastUse, lastForwardUse; ///< per root: operators
-    std::vector<bool> recomputable;
-    std::vector<Uses> uses; ///< per operator
-    std::vector<StageMemory::Argument> arguments;
-    std::vector<std::int32_t> firstArgument;
-
-private:
-    [[nodiscard]] std::int32_t rootOf(TensorId id) const { return m_rootIndex[m_aliases.home(id).root.index()]; }
-
-    void add(const graph::Op &op)
-    {
-        Uses made;
-        for (const TensorId id : op.inputs)
-            if (id.valid() && rootOf(id) >= 0)
-                note(made.inputs, rootOf(id), op.id);
-        for (const TensorId id : op.outputs) {
-            const std::int32_t root = id.valid() ? rootOf(id) : -1;
-            if (root < 0)
-                continue;
-            const bool makes = m_training.graph.tensor(roots[static_cast<std::size_t>(root)]).producer == op.id;
-            note(makes ? made.outputs : made.inputs, root, op.id);
-        }
-        for (std::size_t i = 0; i < op.inputs.size(); ++i)
-            argument(made, op.inputs[i],
-                     op.inputs[i].valid() && tracksState(op, i)
-                         && m_training.graph.tensor(op.inputs[i]).role == graph::TensorRole::State);
-        for (const TensorId id : op.outputs)
-            argument(made, id, id.valid() && isTransient(id));
-        firstArgument.push_back(static_cast<std::int32_t>(arguments.size()));
-        uses.push_back(std::move(made));
-    }
-
-    void note(std::vector<std::int32_t> &list, std::int32_t root, OpId op)
-    {
-        if (std::find(list.begin(), list.end(), root) == list.end())
-            list.push_back(root);
-        lastUse[static_cast<std::size_t>(root)] = op.value;
-        if (op.index() < m_training.forwardOps)
-            lastForwardUse[static_cast<std::size_t>(root)] = op.value;
-    }
-
-    void argument(Uses &of, TensorId id, bool besides)
-    {
-        StageMemory::Argument made;
-        const std::int32_t root = id.valid() ? rootOf(id) : -1;
-        if (root >= 0) {
-            const auto in = std::find(of.inputs.begin(), of.inputs.end(), root);
-            const auto at = in != of.inputs.end() ? in - of.inputs.begin()
-                                                  : std::find(of.outputs.begin(), of.outputs.end(), root)
-                    - of.outputs.begin() + static_cast<std::ptrdiff_t>(of.inputs.size());
-            made.storage = static_cast<std::int32_t>(at);
-            made.root = root;
-            made.offset = m_aliases.home(id).offset;
-        } else if (besides) {
-            made.scratch = of.scratch;
-            of.scratch += aligned(m_training.graph.tensor(id).bytes(m_samples).value());
-        }
-        arguments.push_back(made);
-    }
-
-    /// True if the place of @p id may hold something else by the time of the backward pass, or of that for gradients of
-    /// weights, before which the frame goes to another micro-batch.
-    [[nodiscard]] bool isTransient(TensorId id) const
-    {
-        const Area area = m_layout.forwardPlaces[id.index()].area;
-        return area == Area::Workspace || area == Area::Outbox || (area == Area::Frame && m_training.weightOps > 0);
-    }
-
-    /// An operator can run again if all that it reads is there until the end of the backward pass or can be made again.
-    void findRecomputable()
-    {
-        recomputable.assign(roots.size(), false);
-        for (std::size_t o = 0; o < m_training.forwardOps; ++o) {
-            const graph::Op &op = m_training.graph.ops()[o];
-            const bool can =
-                !op.traits().communicates() && std::all_of(op.inputs.begin(), op.inputs.end(), [&](TensorId id) {
-                    if (!id.valid())
-                        return true;
-                    const std::int32_t root = rootOf(id);
-                    return root >= 0 ? recomputable[static_cast<std::size_t>(root)] : !isTransient(id);
-                });
-            for (const std::int32_t root : uses[o].outputs)
-                recomputable[static_cast<std::size_t>(root)] = can;
-        }
-    }
-
-    const TrainingGraph &m_training;
-    const StageLayout &m_layout;
-    std::int64_t m_samples;
-    Aliases m_aliases;
-    std::vector<bool> m_pooled;
-    std::vector<std::int32_t> m_rootIndex;
-};
 
 /// Seconds of the operators [first, last), which take @p whole together; in proportion to their work where they have no
 /// times of their own.
@@ -174,6 +43,16 @@ std::vector<double> operatorSeconds(const TrainingGraph &training, const StagePa
     return seconds;
 }
 
+/// Those of @p stage that a memory policy with Memory::hostParameters has on the host: all of its operators'.
+std::vector<const LocalParameter *> hostedParameters(const plan::Stage &stage, const StageModel &model)
+{
+    std::vector<const LocalParameter *> hosted;
+    for (const LocalParameter &parameter : model.tensors().parameters)
+        if (stage.memory.hostParameters && parameter.id.valid())
+            hosted.push_back(&parameter);
+    return hosted;
+}
+
 /// Makes the stream of one stage instance and walks it.
 class InstancePlanner {
 public:
@@ -185,13 +64,20 @@ public:
           m_training(*in.stages[m_instance.stage.index()].training()),
           m_times(times),
           m_largest(in.samples.largestSlice(m_instance.stage, m_instance.replica)),
+          m_hosted(hostedParameters(m_stage, in.stages[m_instance.stage.index()])),
           m_template(m_training, in.stages[m_instance.stage.index()].layout(m_largest),
-                     static_cast<std::int64_t>(std::ceil(m_largest)))
+                     static_cast<std::int64_t>(std::ceil(m_largest)), m_hosted)
     {
     }
 
     Result<StageMemory> plan()
     {
+        if (Status alone = checkReaders(); !alone)
+            return alone.error();
+        m_made.roots = m_template.roots;
+        m_made.activations = static_cast<std::int32_t>(m_template.activations);
+        for (const LocalParameter *parameter : m_hosted)
+            m_made.parameters.push_back(parameter->name);
         makeStream();
         const cluster::DeviceType &type = m_in.source.subject.cluster->typeOf(m_stage.devices[m_instance.device]);
         const cost::HostLink link = cost::hostLink(type, m_in.source.subject.profile.get());
@@ -199,7 +85,6 @@ public:
         limits.copyLoad = link.load;
         if (Status kept = keepStates(limits); !kept)
             return kept.error();
-        m_made.roots = m_template.roots;
         m_made.forwardOps = static_cast<std::int32_t>(m_training.forwardOps);
         m_made.weightsBegin = static_cast<std::int32_t>(m_training.weightsBegin());
         auto course = walked(limits);
@@ -233,14 +118,30 @@ private:
         if (storage == 0)
             return "what stays";
         const TensorId root = m_made.roots[static_cast<std::size_t>(m_made.rootOf(storage))];
+        if (m_made.isParameter(storage))
+            return m_training.graph.tensor(root).name;
         return fmt::format("{} of micro-batch {}", m_training.graph.tensor(root).name, m_made.microBatchOf(storage));
     }
 
-    /// What tensors may take on the host beside the optimizer's states and what comes with them.
+    /// Collectives move what lies where it is without a policy.
+    [[nodiscard]] Status checkReaders() const
+    {
+        for (const graph::Op &op : m_training.graph.ops())
+            for (const TensorId id : op.inputs)
+                if (op.traits().communicates() && m_template.isHosted(id))
+                    return unsupported(
+                        fmt::format("{} has its parameters on the host (memory.parameters), and collective {} reads "
+                                    "{}; set memory.parameters to device",
+                                    plan::stageLabel(m_in.source.plan, m_instance.stage.index()), op.name,
+                                    m_training.graph.tensor(id).name));
+        return {};
+    }
+
+    /// What tensors may take on the host beside parameters, the optimizer's states and what comes with them.
     Status keepStates(memory::Limits &limits) const
     {
         const std::int64_t most = limits.policy.hostBytes;
-        if (!limits.policy.hostStates || most == 0)
+        if ((!limits.policy.hostStates && !limits.policy.hostParameters) || most == 0)
             return {};
         std::int64_t states = 0;
         for (const BucketId b : m_in.owners.ofInstance[m_index]) {
@@ -248,14 +149,17 @@ private:
             const Team &team = m_in.teams.team(bucket.team);
             states += aligned(shardOf(bucket, team.size(), team.position(m_instance.rank), 1).count
                               * graph::sizeOf(graph::DType::F32))
-                * hostedTensors(bucket, m_in.source.plan.optimizer.rule.footprint().states);
+                * hostedTensors(bucket, m_in.source.plan.optimizer.rule.footprint().states, limits.policy);
         }
+        const bool both = limits.policy.hostStates && limits.policy.hostParameters;
         if (states >= most)
-            return badInput(
-                fmt::format("{}: the optimizer's state takes {} and host_bytes of its memory policy are {}; "
-                            "give more, or optimizer_state=device",
-                            plan::stageLabel(m_in.source.plan, m_instance.stage.index()), format(Bytes(states)),
-                            format(Bytes(most))));
+            return badInput(fmt::format("{}: {} {} and host_bytes of its memory policy are {}; give more, or {}=device",
+                                        plan::stageLabel(m_in.source.plan, m_instance.stage.index()),
+                                        both                           ? "parameters and the optimizer's state take"
+                                            : limits.policy.hostStates ? "the optimizer's state takes"
+                                                                       : "parameters take",
+                                        format(Bytes(states)), format(Bytes(most)),
+                                        limits.policy.hostParameters ? "parameters" : "optimizer_state"));
         limits.policy.hostBytes -= states;
         return {};
     }
@@ -301,10 +205,13 @@ private:
     void makeStream()
     {
         const auto microBatches = static_cast<std::size_t>(m_in.source.plan.microBatches);
-        m_stream.storages.assign(1 + m_template.roots.size() * microBatches, {});
+        m_stream.storages.assign(1 + m_template.activations * microBatches, {});
+        for (std::size_t r = m_template.activations; r < m_template.roots.size(); ++r)
+            m_stream.storages.push_back({m_template.bytes[r], -1, false, true});
         m_made.forward.assign(microBatches, -1);
         m_made.backward.assign(microBatches, -1);
         m_made.weights.assign(microBatches, -1);
+        m_made.lastReader.assign(m_hosted.size(), -1);
         for (const PassStep &step : m_in.ranks.at(m_instance.rank).order) {
             const auto m = static_cast<std::size_t>(step.microBatch);
             const bool forward = step.forward();
@@ -325,28 +232,36 @@ private:
             for (std::size_t op = first; op < last; ++op)
                 addOperator(op, static_cast<std::int32_t>(step.microBatch), seconds[op - begin]);
         }
+        for (std::size_t p = 0; p < m_hosted.size(); ++p)
+            if (const std::int32_t last = m_made.lastReader[p]; last >= 0)
+                m_stream.operators[static_cast<std::size_t>(last)].dies.push_back(m_made.firstParameter()
+                                                                                  + static_cast<std::int32_t>(p));
     }
 
     void addOperator(std::size_t op, std::int32_t microBatch, double seconds)
     {
-        const std::int32_t base = 1 + microBatch * static_cast<std::int32_t>(m_template.roots.size()); // its storages
         const StageTemplate::Uses &uses = m_template.uses[op];
         const auto index = static_cast<std::int32_t>(m_stream.operators.size());
         memory::Operator made;
         made.seconds = seconds;
         made.scratchAgain = uses.scratch;
-        for (const std::int32_t root : uses.inputs)
-            made.inputs.push_back(base + root);
+        for (const std::int32_t root : uses.inputs) {
+            made.inputs.push_back(m_made.storageOf(root, microBatch));
+            if (root >= m_made.activations)
+                m_made.lastReader[static_cast<std::size_t>(root - m_made.activations)] = index;
+        }
         for (const std::int32_t root : uses.outputs) {
-            made.outputs.push_back(base + root);
+            const std::int32_t storage = m_made.storageOf(root, microBatch);
+            made.outputs.push_back(storage);
             const auto r = static_cast<std::size_t>(root);
-            m_stream.storages[static_cast<std::size_t>(base + root)] = {m_template.bytes[r], index,
-                                                                        m_template.recomputable[r]};
+            m_stream.storages[static_cast<std::size_t>(storage)] = {m_template.bytes[r], index,
+                                                                    m_template.recomputable[r]};
         }
         for (const auto *used : {&uses.inputs, &uses.outputs})
             for (const std::int32_t root : *used)
-                if (m_template.lastUse[static_cast<std::size_t>(root)] == static_cast<std::int32_t>(op))
-                    made.dies.push_back(base + root);
+                if (root < m_made.activations
+                    && m_template.lastUse[static_cast<std::size_t>(root)] == static_cast<std::int32_t>(op))
+                    made.dies.push_back(m_made.storageOf(root, microBatch));
         m_stream.operators.push_back(std::move(made));
         m_made.operators.push_back(static_cast<std::int32_t>(op));
         m_microBatches.push_back(microBatch);
@@ -368,16 +283,25 @@ private:
         std::partial_sum(m_made.firstEvent.begin(), m_made.firstEvent.end(), m_made.firstEvent.begin());
     }
 
-    /// Without a backward pass a tensor is needed up to its last forward reader.
+    /// Without a backward pass a tensor is needed up to its last forward reader, and a parameter comes for each.
     void planInference()
     {
         std::vector<Interval> blocks;
-        for (std::size_t r = 0; r < m_template.roots.size(); ++r)
+        for (std::size_t r = 0; r < m_template.activations; ++r)
             blocks.push_back({m_template.bytes[r], m_training.graph.tensor(m_template.roots[r]).producer.value,
                               m_template.lastForwardUse[r], 0});
+        for (std::int32_t op = 0; op < m_made.forwardOps; ++op)
+            for (const std::int32_t root : m_template.uses[static_cast<std::size_t>(op)].inputs)
+                if (root >= m_made.activations) {
+                    m_made.inferenceParameters.push_back({op, root, 0});
+                    blocks.push_back({m_template.bytes[static_cast<std::size_t>(root)], op, op, 0});
+                }
         m_made.poolBytes = std::max(m_made.course.poolBytes, packIntervals(blocks));
-        for (const Interval &block : blocks)
-            m_made.inference.push_back(block.offset);
+        for (std::size_t b = 0; b < blocks.size(); ++b)
+            if (b < m_template.activations)
+                m_made.inference.push_back(blocks[b].offset);
+            else
+                m_made.inferenceParameters[b - m_template.activations].place = blocks[b].offset;
     }
 
     const MemoryInput &m_in;
@@ -387,6 +311,7 @@ private:
     const TrainingGraph &m_training;
     TaskTimes &m_times;
     double m_largest; ///< samples of a micro-batch
+    std::vector<const LocalParameter *> m_hosted;
     StageTemplate m_template;
     memory::Stream m_stream;
     std::vector<std::int32_t> m_microBatches; ///< per operator of the stream
@@ -398,11 +323,24 @@ private:
 std::int32_t StageMemory::runOf(std::int32_t op, std::int32_t m) const
 {
     const Pass pass = op < forwardOps ? Pass::Forward : op < weightsBegin ? Pass::Backward : Pass::WeightGradient;
-    const auto index = static_cast<std::size_t>(op + offsetOf(pass, m));
-    for (std::int32_t e = firstEvent[index]; e < firstEvent[index + 1]; ++e)
+    return runAt(op + offsetOf(pass, m));
+}
+
+std::int32_t StageMemory::runAt(std::int32_t index) const
+{
+    const auto at = static_cast<std::size_t>(index);
+    for (std::int32_t e = firstEvent[at]; e < firstEvent[at + 1]; ++e)
         if (course.events[static_cast<std::size_t>(e)].kind == memory::Event::Kind::Run)
             return e;
     return -1;
+}
+
+std::int32_t StageMemory::firstCopyOf(std::int32_t storage) const
+{
+    const auto first = std::find_if(course.events.begin(), course.events.end(), [=](const memory::Event &event) {
+        return event.kind == memory::Event::Kind::In && event.subject == storage;
+    });
+    return first == course.events.end() ? -1 : static_cast<std::int32_t>(first - course.events.begin());
 }
 
 void StageMemory::appendCall(const memory::Event &event, PooledCalls &pooled) const
@@ -425,13 +363,21 @@ void StageMemory::appendCall(const memory::Event &event, PooledCalls &pooled) co
 std::int32_t StageMemory::appendInference(PooledCalls &pooled) const
 {
     const auto first = static_cast<std::int32_t>(pooled.calls.size());
+    auto parameter = inferenceParameters.begin();
+    const auto placeOf = [&](const Argument &argument) {
+        if (argument.root < activations)
+            return inference[static_cast<std::size_t>(argument.root)] + argument.offset;
+        const auto own = std::find_if(parameter, inferenceParameters.end(),
+                                      [&](const InferenceParameter &each) { return each.root == argument.root; });
+        return own->place + argument.offset;
+    };
     for (std::size_t op = 0; op < static_cast<std::size_t>(forwardOps); ++op) {
         pooled.calls.push_back({static_cast<std::int32_t>(op), static_cast<std::int32_t>(pooled.places.size()), 0, 0});
         for (auto a = static_cast<std::size_t>(firstArgument[op]); a < static_cast<std::size_t>(firstArgument[op + 1]);
              ++a)
-            pooled.places.push_back(arguments[a].root < 0
-                                        ? -1
-                                        : inference[static_cast<std::size_t>(arguments[a].root)] + arguments[a].offset);
+            pooled.places.push_back(arguments[a].root < 0 ? -1 : placeOf(arguments[a]));
+        while (parameter != inferenceParameters.end() && parameter->op == static_cast<std::int32_t>(op))
+            ++parameter;
     }
     return first;
 }

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace planloom::compile {
@@ -38,24 +39,47 @@ struct StageMemory {
     bool measured = false;                                ///< in a run; else predicted by the cost model
     std::vector<bool> cutBefore, cutAfter;                ///< per event: a run begins with it, or ends with it
     std::vector<std::int32_t> operators;                  ///< per operator of the stream: that of the body
-    std::vector<TensorId> roots;                          ///< storage s is of root (s - 1) mod roots, of micro-batch
-    std::vector<std::int64_t> bytes;                      ///< per root
-    std::vector<std::int32_t> madeBy, lastUse;            ///< per root: operators of the body
-    std::vector<Argument> arguments;                      ///< of the body's operators, inputs and then outputs
-    std::vector<std::int32_t> firstArgument;              ///< per operator of the body, and one more
-    std::vector<std::int64_t> inference; ///< per root: its place where nothing is kept for a backward pass
-    std::int32_t forwardOps = 0;         ///< of the body
-    std::int32_t weightsBegin = 0;       ///< its first operator of the pass for gradients of weights
+    /// What storages are of: `activations` roots, then parameters on the host. Storage 0 is what stays, then come the
+    /// activations of each micro-batch, then parameters, which are of all micro-batches.
+    std::vector<TensorId> roots;
+    std::int32_t activations = 0;
+    std::vector<std::string> parameters;       ///< names, from root `activations` on
+    std::vector<std::int64_t> bytes;           ///< per root
+    std::vector<std::int32_t> madeBy, lastUse; ///< per root: operators of the body; parameters have none
+    std::vector<std::int32_t> lastReader;      ///< per parameter: the last operator of the stream that reads it
+    std::vector<Argument> arguments;           ///< of the body's operators, inputs and then outputs
+    std::vector<std::int32_t> firstArgument;   ///< per operator of the body, and one more
+    std::vector<std::int64_t> inference;       ///< per activation: its place where nothing is kept for a backward pass
+    /// Parameters there: each has its place for one operator, ascending.
+    struct InferenceParameter {
+        std::int32_t op = 0;
+        std::int32_t root = 0;
+        std::int64_t place = 0;
+    };
+    std::vector<InferenceParameter> inferenceParameters;
+    std::int32_t forwardOps = 0;   ///< of the body
+    std::int32_t weightsBegin = 0; ///< its first operator of the pass for gradients of weights
     std::int64_t poolBytes = 0;
     memory::CopyTimes copies;
 
+    /// The storage of the first parameter on the host; there may be none.
+    [[nodiscard]] std::int32_t firstParameter() const
+    {
+        return 1 + activations * static_cast<std::int32_t>(forward.size());
+    }
+    [[nodiscard]] bool isParameter(std::int32_t storage) const { return storage >= firstParameter(); }
     [[nodiscard]] std::int32_t rootOf(std::int32_t storage) const
     {
-        return (storage - 1) % static_cast<std::int32_t>(roots.size());
+        return isParameter(storage) ? activations + storage - firstParameter() : (storage - 1) % activations;
     }
+    /// -1: of all.
     [[nodiscard]] std::int32_t microBatchOf(std::int32_t storage) const
     {
-        return (storage - 1) / static_cast<std::int32_t>(roots.size());
+        return isParameter(storage) ? -1 : (storage - 1) / activations;
+    }
+    [[nodiscard]] std::int32_t storageOf(std::int32_t root, std::int32_t microBatch) const
+    {
+        return root >= activations ? firstParameter() + root - activations : 1 + microBatch * activations + root;
     }
     /// What to add to an operator of the body, of @p pass, for the stream's operator for micro-batch @p m.
     [[nodiscard]] std::int32_t offsetOf(Pass pass, std::int32_t m) const
@@ -67,6 +91,10 @@ struct StageMemory {
     }
     /// The event in which operator @p op of the body first runs for micro-batch @p m.
     [[nodiscard]] std::int32_t runOf(std::int32_t op, std::int32_t m) const;
+    /// The same of operator @p index of the stream.
+    [[nodiscard]] std::int32_t runAt(std::int32_t index) const;
+    /// The first copy of parameter storage @p storage to the device.
+    [[nodiscard]] std::int32_t firstCopyOf(std::int32_t storage) const;
     [[nodiscard]] Seconds copySeconds(bool out, std::int64_t size) const { return Seconds(copies.seconds(out, size)); }
     /// Appends the operator of @p event, with the places that it has then.
     void appendCall(const memory::Event &event, PooledCalls &pooled) const;

@@ -228,7 +228,7 @@ private:
         TaskId first;
         for (const PooledPiece &piece : piecesOf(memory, pass, m, part, ends, whole)) {
             const TaskId task =
-                piece.copies ? addSwap(index, piece) : addPooledRun(index, pass, m, piece, effects, tasks);
+                piece.copies ? addSwap(index, m, piece) : addPooledRun(index, pass, m, piece, effects, tasks);
             for (const std::int32_t event : piece.events)
                 m_eventTasks[static_cast<std::size_t>(event)] = task;
             if (!piece.copies && !first.valid())
@@ -256,20 +256,27 @@ private:
         return task;
     }
 
-    TaskId addSwap(std::size_t index, const PooledPiece &piece)
+    /// A copy for a pass of micro-batch @p m: of a tensor of its own micro-batch, or of a parameter for that one.
+    TaskId addSwap(std::size_t index, std::int64_t m, const PooledPiece &piece)
     {
         const StageMemory &memory = *m_in.memory.of(index);
         const memory::Event &event = memory.course.events[static_cast<std::size_t>(piece.events.front())];
-        const std::int32_t microBatch = memory.microBatchOf(event.subject);
+        const bool parameter = memory.isParameter(event.subject);
+        const std::int32_t microBatch = parameter ? static_cast<std::int32_t>(m) : memory.microBatchOf(event.subject);
         const auto root = static_cast<std::size_t>(memory.rootOf(event.subject));
+        const std::int64_t place = memory.course.places[static_cast<std::size_t>(event.firstPlace)];
         program::Swap swap;
         swap.out = event.kind == memory::Event::Kind::Out;
         swap.number = ++m_copyNumbers[{index, swap.out, microBatch}];
         swap.copy = static_cast<std::int32_t>(m_draft.hostCopies.size());
         const std::int64_t bytes = memory.bytes[root];
-        m_draft.hostCopies.push_back({memory.roots[root],
-                                      memory.course.places[static_cast<std::size_t>(event.firstPlace)], event.hostPlace,
-                                      bytes});
+        const auto rank = m_in.instances[index].rank.index();
+        if (parameter)
+            m_draft.hostCopies.push_back(parameterCopy(memory, memory.rootOf(event.subject), place,
+                                                       m_in.persistent.ofRank[rank].hosted,
+                                                       m_in.arenas[rank].hostedParts));
+        else
+            m_draft.hostCopies.push_back({memory.roots[root], place, event.hostPlace, bytes});
         const TaskId task =
             add(index, swap.out ? Lane::CopyOut : Lane::CopyIn, microBatch, memory.copySeconds(swap.out, bytes), swap);
         if (swap.out)
@@ -304,6 +311,13 @@ private:
                 continue;
             const auto root = static_cast<std::size_t>(memory->rootOf(decision.storage));
             const std::int32_t m = memory->microBatchOf(decision.storage);
+            if (memory->isParameter(decision.storage)) {
+                const auto p = static_cast<std::size_t>(decision.storage - memory->firstParameter());
+                rank.moved.push_back({memory->roots[root], m, decision.bytes,
+                                      carriedOutBy(memory->firstCopyOf(decision.storage)),
+                                      carriedOutBy(memory->runAt(memory->lastReader[p]))});
+                continue;
+            }
             rank.moved.push_back({memory->roots[root], m, decision.bytes,
                                   carriedOutBy(memory->runOf(memory->madeBy[root], m)),
                                   carriedOutBy(memory->runOf(memory->lastUse[root], m))});
@@ -639,6 +653,10 @@ private:
         }
         if (bytes == 0)
             return;
+        if (const HostedParts &hosted = m_in.persistent.ofRank[instance.rank.index()].hosted; !hosted.parts.empty()) {
+            addParts(at, hosted);
+            return;
+        }
         for (int phase = 0; phase < m_plan.optimizer.rule.formula().phases(); ++phase)
             tasks.updates.push_back(add(
                 at, Lane::Compute, -1, m_times.update(instance, bytes, phase),
@@ -654,9 +672,32 @@ private:
         }
     }
 
-    TaskId addStates(std::size_t at, bool out, const program::HostCopy &states)
+    /// Each part comes, is updated and goes.
+    void addParts(std::size_t at, const HostedParts &hosted)
     {
-        const program::Swap swap{out, 0, static_cast<std::int32_t>(m_draft.hostCopies.size())};
+        const StageInstance &instance = m_in.instances[at];
+        const std::vector<program::HostCopy> &copies = m_in.arenas[instance.rank.index()].hostedParts;
+        std::vector<PartTasks> &parts = m_draft.bodies[at].parts;
+        for (std::size_t p = 0; p < copies.size(); ++p) {
+            const auto number = static_cast<std::int16_t>(p + 1);
+            PartTasks made;
+            made.bring = addStates(at, false, copies[p], number);
+            program::Update update;
+            update.part = static_cast<std::int32_t>(p);
+            const std::int64_t bytes = hosted.parts[p].elements * graph::sizeOf(graph::DType::F32);
+            made.update = add(at, Lane::Compute, -1, m_times.update(instance, bytes, 0), update);
+            made.leave = addStates(at, true, copies[p], number);
+            for (std::size_t before = 0; before < p; ++before)
+                if (copies[before].place < copies[p].place + copies[p].bytes
+                    && copies[p].place < copies[before].place + copies[before].bytes)
+                    made.awaits.push_back(before);
+            parts.push_back(std::move(made));
+        }
+    }
+
+    TaskId addStates(std::size_t at, bool out, const program::HostCopy &states, std::int16_t part = 0)
+    {
+        const program::Swap swap{out, part, static_cast<std::int32_t>(m_draft.hostCopies.size())};
         m_draft.hostCopies.push_back(states);
         return add(at, out ? Lane::CopyOut : Lane::CopyIn, -1, m_in.memory.of(at)->copySeconds(out, states.bytes),
                    swap);

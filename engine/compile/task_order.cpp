@@ -79,6 +79,12 @@ private:
             m_edges.depend(norm, exchange);
         for (const BodyId b : m_in.instances.ofRank[rank.index()]) {
             const BodyTasks &t = m_draft.bodies[b.index()];
+            connectParts(rank, t, lastPass);
+            for (const PartTasks &part : t.parts) {
+                for (const TaskId exchange : exchanges)
+                    m_edges.depend(part.update, exchange);
+                m_edges.depend(part.update, norm);
+            }
             if (t.updates.empty())
                 continue;
             computeOrder(rank).push_back(t.updates.front());
@@ -106,6 +112,24 @@ private:
             m_edges.depend(t.bringStates, copy);
         m_edges.depend(t.updates.front(), t.bringStates);
         m_edges.depend(t.leaveStates, t.updates.back());
+    }
+
+    /// Parameters on the host likewise: each part as soon as those before it have left its place.
+    void connectParts(RankId rank, const BodyTasks &t, TaskId lastPass)
+    {
+        for (std::size_t p = 0; p < t.parts.size(); ++p) {
+            const PartTasks &part = t.parts[p];
+            computeOrder(rank).push_back(part.update);
+            m_edges.depend(part.bring, lastPass);
+            for (const TaskId copy : t.copiesOut)
+                m_edges.depend(part.bring, copy);
+            for (const std::size_t before : part.awaits)
+                m_edges.depend(part.bring, t.parts[before].leave);
+            if (p > 0) // one behind the other
+                m_edges.depend(part.bring, t.parts[p - 1].bring);
+            m_edges.depend(part.update, part.bring);
+            m_edges.depend(part.leave, part.update);
+        }
     }
 
     /// All look-ups stand in front of the passes, since they need ids and tables only; what reads rows waits for them.

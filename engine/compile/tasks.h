@@ -50,6 +50,12 @@ struct RowTasks {
     TaskId gradientDone; ///< the run of the last pass behind which the gradient is there; none: the whole pass
 };
 
+/// The tasks that update a part of the parameters that lie on the host (HostedPart).
+struct PartTasks {
+    TaskId bring, update, leave;
+    std::vector<std::size_t> awaits; ///< earlier parts whose place it has
+};
+
 /// The tasks of one body, by kind.
 struct BodyTasks {
     std::vector<PassTasks> forward, recompute, backward,
@@ -65,6 +71,7 @@ struct BodyTasks {
     std::vector<TaskId> updates;      ///< per phase; empty: the body updates nothing
     std::vector<TaskId> copiesOut;    ///< of activations, to the host
     TaskId bringStates, leaveStates;  ///< of the optimizer, from the host and back
+    std::vector<PartTasks> parts;     ///< of parameters on the host, in the order of their updates
 };
 
 /// What tasks wait for.
@@ -126,6 +133,7 @@ struct TaskInput {
     const BucketOwners &owners;
     const std::vector<StageParts> &parts;
     const MemoryPlans &memory;
+    const PersistentLayouts &persistent;
     const std::vector<Arena> &arenas;
     const std::optional<program::ParameterServer> &server;
     const std::string &lanePolicy;

@@ -18,14 +18,25 @@ std::string tensorName(const program::Program &program, const program::Rank &ran
     return tensor.index() < graph.tensors().size() ? graph.tensor(tensor).name : std::to_string(tensor.value);
 }
 
+const char *nameOf(memory::Decision::Action action)
+{
+    using Action = memory::Decision::Action;
+    switch (action) {
+    case Action::Recompute: return "recompute";
+    case Action::Swap: return "swap";
+    case Action::Drop: return "drop";
+    }
+    return "unknown";
+}
+
 std::string lineOf(const program::Program &program, const cluster::Cluster &cluster, const program::Rank &rank,
                    const program::MemoryDecision &line)
 {
     const memory::Decision &made = line.what;
     return fmt::format("{}\t{:.9f}\t{}\t{}\t{}\t{:.9f}\t{:.9f}\t{:.9f}\t{:.6g}\t{:.6g}\t{}\n",
                        cluster.device(rank.device).name, made.seconds, tensorName(program, rank, line.tensor),
-                       line.microBatch, made.bytes, made.staleness, made.cost, made.chainCost, made.score, made.ratio,
-                       made.action == memory::Decision::Action::Swap ? "swap" : "recompute");
+                       line.microBatch < 0 ? "-" : std::to_string(line.microBatch), made.bytes, made.staleness,
+                       made.cost, made.chainCost, made.score, made.ratio, nameOf(made.action));
 }
 
 } // namespace

@@ -8,17 +8,21 @@ namespace planloom::memory {
 
 /// What a policy did with a storage that had to leave, and what it knew then. A line of the decision log.
 struct Decision {
-    enum class Action : std::uint8_t { Recompute, Swap };
+    enum class Action : std::uint8_t {
+        Recompute, ///< dropped, and made again by its operator
+        Swap,      ///< copied to the host and back
+        Drop,      ///< dropped, as the host has it, and copied back (Storage::hosted)
+    };
     double seconds = 0; ///< on the stream's clock
     std::int32_t storage = 0;
     std::int64_t bytes = 0;
     double staleness = 0; ///< seconds since its last use
-    double cost = 0;      ///< seconds of its operator
+    double cost = 0;      ///< seconds of its operator; Drop: of the copy back
     double chainCost = 0; ///< seconds of all operators that would have to run again for it now
     double score = 0;     ///< F of the filter: the smallest leaves
-    double ratio = 0;     ///< D of the director: there and back, against running again
+    double ratio = 0;     ///< D of the director: there and back, against running again; Drop: 0
     Action action = Action::Recompute;
-    std::int32_t event = -1; ///< that carries it out: the copy to the host, or the operator that makes it again
+    std::int32_t event = -1; ///< that carries it out: the copy to the host, or what brings it back otherwise
     std::int32_t room = -1;  ///< the first operator's event behind it, for which there is room then
     friend bool operator==(const Decision &, const Decision &) = default;
 };
@@ -41,7 +45,7 @@ struct Event {
     /// Operators: [firstPlace, ...) of Course::places: of its inputs, then its outputs. Copies: one.
     std::int32_t firstPlace = 0;
     std::int64_t scratch = -1;   ///< Again: place of Operator::scratchAgain bytes
-    std::int64_t hostPlace = -1; ///< copies: in the host's pool
+    std::int64_t hostPlace = -1; ///< copies: in the host's pool; -1: where the hosted storage lies
     double delay = 0;            ///< operators: seconds longer than alone, as copies take from its cores
     std::int64_t used = 0;       ///< bytes of the pool in use, while it runs
     std::int64_t usedAfter = 0;  ///< and when it and all that was decided behind it has been done
@@ -58,6 +62,7 @@ struct Course {
     double stallSeconds = 0; ///< that operators waited for copies
     std::int64_t recomputes = 0;
     std::int64_t swaps = 0;      ///< to the host
+    std::int64_t drops = 0;      ///< of hosted storages
     std::int64_t peakBytes = 0;  ///< in use at once
     std::int64_t poolBytes = 0;  ///< that the pool needs, holes included
     std::int64_t hostBytes = 0;  ///< that the host's pool needs

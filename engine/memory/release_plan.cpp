@@ -18,7 +18,7 @@ struct Gap {
     std::int32_t storage = 0;
     std::int32_t behind = 0; ///< the operator that it begins with
     double seconds = 0;
-    double trip = 0; ///< seconds of the copies to the host and back
+    double trip = 0; ///< seconds of the copies to the host and back; of a hosted storage back alone
 };
 
 std::size_t indexOf(std::int32_t index) { return static_cast<std::size_t>(index); }
@@ -26,20 +26,8 @@ std::size_t indexOf(std::int32_t index) { return static_cast<std::size_t>(index)
 /// The operator during which most bytes are alive.
 std::int32_t fullestOf(const Stream &stream)
 {
-    std::int64_t now = 0;
-    std::int64_t most = -1;
-    std::int32_t fullest = 0;
-    for (std::size_t o = 0; o < stream.operators.size(); ++o) {
-        for (const std::int32_t output : stream.operators[o].outputs)
-            now += stream.storages[indexOf(output)].bytes;
-        if (now > most) {
-            most = now;
-            fullest = static_cast<std::int32_t>(o);
-        }
-        for (const std::int32_t dead : stream.operators[o].dies)
-            now -= stream.storages[indexOf(dead)].bytes;
-    }
-    return fullest;
+    const std::vector<std::int64_t> alive = stream.aliveBytes();
+    return static_cast<std::int32_t>(std::max_element(alive.begin(), alive.end()) - alive.begin());
 }
 
 std::vector<Gap> gapsOf(const Stream &stream, const Limits &limits)
@@ -67,9 +55,11 @@ std::vector<Gap> gapsOf(const Stream &stream, const Limits &limits)
     std::vector<Gap> kept;
     for (Gap &gap : gaps) {
         const Storage &storage = stream.storages[indexOf(gap.storage)];
-        if (!counts[indexOf(gap.storage)] || storage.producer < 0 || storage.bytes == 0 || gap.seconds <= 0)
+        if (!counts[indexOf(gap.storage)] || (storage.producer < 0 && !storage.hosted) || storage.bytes == 0
+            || gap.seconds <= 0)
             continue;
-        gap.trip = limits.copies.roundTrip(storage.bytes);
+        gap.trip =
+            storage.hosted ? limits.copies.seconds(false, storage.bytes) : limits.copies.roundTrip(storage.bytes);
         kept.push_back(gap);
     }
     return kept;
@@ -85,12 +75,18 @@ Evicted deadBy(const Stream &stream, std::int32_t fullest)
     return gone;
 }
 
-bool maySwap(const Limits &limits) { return limits.policy.director != plan::MemoryDirector::Recompute; }
+bool maySwap(const Limits &limits, const Storage &storage)
+{
+    return storage.hosted || limits.policy.director != plan::MemoryDirector::Recompute;
+}
 
 bool mayRecompute(const Limits &limits, const Storage &storage)
 {
-    return limits.policy.director != plan::MemoryDirector::Swap && storage.recomputable;
+    return limits.policy.director != plan::MemoryDirector::Swap && storage.recomputable && !storage.hosted;
 }
+
+/// What is done with a storage that is copied back.
+Action copyOf(const Storage &storage) { return storage.hosted ? Action::Drop : Action::Swap; }
 
 std::vector<Release> sorted(std::vector<Release> releases)
 {
@@ -146,24 +142,25 @@ std::vector<Release> capuchinReleases(const Stream &stream, const Limits &limits
     std::vector<bool> taken(gaps.size(), false);
     std::vector<Release> releases;
     double lane = 0; // seconds of copies in one direction so far
-    for (std::size_t g = 0; g < gaps.size() && need > 0 && maySwap(limits); ++g) {
+    for (std::size_t g = 0; g < gaps.size() && need > 0; ++g) {
         const Gap &gap = gaps[g];
-        if (gap.seconds < gap.trip + lane)
+        const Storage &storage = stream.storages[indexOf(gap.storage)];
+        if (gap.seconds < gap.trip + lane || !maySwap(limits, storage))
             continue;
         taken[g] = true;
-        lane += gap.trip / 2;
-        releases.push_back({gap.behind, gap.storage, Action::Swap});
-        need -= stream.storages[indexOf(gap.storage)].bytes;
+        lane += storage.hosted ? gap.trip : gap.trip / 2;
+        releases.push_back({gap.behind, gap.storage, copyOf(storage)});
+        need -= storage.bytes;
     }
     Evicted gone = deadBy(stream, fullestOf(stream));
     cover(gaps, stream, need, gone, taken, releases, [&](std::size_t g) -> std::optional<Offer> {
         const Storage &storage = stream.storages[indexOf(gaps[g].storage)];
         const bool again = mayRecompute(limits, storage);
-        if (!again && !maySwap(limits))
+        if (!again && !maySwap(limits, storage))
             return std::nullopt;
         const double seconds =
             again ? gone.ownSeconds(gaps[g].storage) + gone.ancestorSeconds(gaps[g].storage) : gaps[g].trip;
-        return Offer{seconds / static_cast<double>(storage.bytes), g, again ? Action::Recompute : Action::Swap};
+        return Offer{seconds / static_cast<double>(storage.bytes), g, again ? Action::Recompute : copyOf(storage)};
     });
     return sorted(std::move(releases));
 }
@@ -183,8 +180,8 @@ std::vector<Release> knapsackReleases(const Stream &stream, const Limits &limits
             if (!best || price < best->price)
                 best = Offer{price, g, action};
         };
-        if (maySwap(limits))
-            offer(traffic * gap.trip + std::max(0.0, gap.trip - gap.seconds), Action::Swap);
+        if (maySwap(limits, storage))
+            offer(traffic * gap.trip + std::max(0.0, gap.trip - gap.seconds), copyOf(storage));
         if (mayRecompute(limits, storage))
             offer(gone.ownSeconds(gap.storage) + gone.ancestorSeconds(gap.storage), Action::Recompute);
         return best;

@@ -10,18 +10,34 @@
 
 namespace planloom::memory {
 
+std::vector<std::int64_t> Stream::aliveBytes() const
+{
+    std::vector<std::int64_t> alive;
+    alive.reserve(operators.size());
+    std::vector<bool> came(storages.size(), false); // hosted ones
+    std::int64_t now = 0;
+    for (const Operator &op : operators) {
+        for (const std::int32_t input : op.inputs) {
+            const auto i = static_cast<std::size_t>(input);
+            if (storages[i].hosted && !came[i]) {
+                came[i] = true;
+                now += storages[i].bytes;
+            }
+        }
+        for (const std::int32_t output : op.outputs)
+            now += storages[static_cast<std::size_t>(output)].bytes;
+        alive.push_back(now);
+        for (const std::int32_t dead : op.dies)
+            now -= storages[static_cast<std::size_t>(dead)].bytes;
+    }
+    return alive;
+}
+
 std::int64_t Stream::peakBytes() const
 {
-    std::int64_t now = 0;
     std::int64_t most = 0;
-    const auto bytesOf = [this](std::int32_t storage) { return storages[static_cast<std::size_t>(storage)].bytes; };
-    for (const Operator &op : operators) {
-        for (const std::int32_t output : op.outputs)
-            now += bytesOf(output);
-        most = std::max(most, now);
-        for (const std::int32_t dead : op.dies)
-            now -= bytesOf(dead);
-    }
+    for (const std::int64_t alive : aliveBytes())
+        most = std::max(most, alive);
     return most;
 }
 

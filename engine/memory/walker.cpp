@@ -38,6 +38,11 @@ Walker::Walker(const Stream &stream, const Limits &limits, const std::function<s
             ++count;
         }
     m_smallest = count > 0 ? static_cast<std::int64_t>(bytes / count * limits.policy.smallShare) : 0;
+    for (std::size_t s = 0; s < stream.storages.size(); ++s)
+        if (stream.storages[s].hosted) {
+            m_items[s].state = State::Offloaded;
+            m_hasHosted = true;
+        }
     for (std::size_t o = 0; o < stream.operators.size(); ++o)
         for (const std::int32_t input : stream.operators[o].inputs)
             m_uses[static_cast<std::size_t>(input)].push_back(static_cast<std::int32_t>(o));
@@ -61,11 +66,8 @@ Status Walker::step(std::int32_t index)
 {
     const Operator &current = op(index);
     m_position = index;
-    for (const std::int32_t input : current.inputs) {
-        if (const Status status = materialise(input); !status)
-            return status;
-        lock(input, 1);
-    }
+    if (const Status status = materialiseAll(current.inputs); !status)
+        return status;
     if (const Status status = makeOutputs(index, false); !status)
         return status;
     prefetch(index);
@@ -111,6 +113,19 @@ Status Walker::makeOutputs(std::int32_t index, bool again)
         m_evicted.restore(output);
         if (!made.dead)
             m_candidates.insert(output);
+    }
+    return {};
+}
+
+/// Locks them, too: hosted ones from the beginning, as they would leave for the others and come back at once.
+Status Walker::materialiseAll(const std::vector<std::int32_t> &inputs)
+{
+    for (const std::int32_t input : inputs)
+        lock(input, isHosted(input) ? 1 : 0);
+    for (const std::int32_t input : inputs) {
+        if (const Status status = materialise(input); !status)
+            return status;
+        lock(input, isHosted(input) ? 0 : 1);
     }
     return {};
 }
@@ -170,11 +185,8 @@ Status Walker::runAgain(std::int32_t index)
     const Operator &again = op(producer);
     if (!storage(index).recomputable)
         return badInput(fmt::format("storage {} was dropped and cannot be made again", index));
-    for (const std::int32_t input : again.inputs) {
-        if (const Status status = materialise(input); !status)
-            return status;
-        lock(input, 1);
-    }
+    if (const Status status = materialiseAll(again.inputs); !status)
+        return status;
     std::vector<std::int32_t> made;
     for (const std::int32_t output : again.outputs)
         if (item(output).state == State::Gone)
@@ -251,9 +263,16 @@ void Walker::die(std::int32_t index)
         --m_coming;
         vacate(index);
         break;
-    case State::Offloaded: giveHost(index); break;
+    case State::Offloaded:
+        if (!isHosted(index))
+            giveHost(index);
+        break;
     case State::Gone:
     case State::Unmade: break;
+    }
+    if (isHosted(index)) { // what runs again may read it once more
+        dead.state = State::Offloaded;
+        return;
     }
     dead.state = State::Gone;
     m_evicted.drop(index, false);
@@ -264,7 +283,8 @@ void Walker::prefetch(std::int32_t index)
 {
     constexpr std::int32_t kFurthest = 512; // operators
     constexpr double kMargin = 2;           // times the copy's own time
-    if (!m_limits.policy.overlaps || m_limits.policy.prefetch == 0 || m_course.swaps == 0 || !touchesPool(index))
+    if (!m_limits.policy.overlaps || m_limits.policy.prefetch == 0 || (m_course.swaps == 0 && !m_hasHosted)
+        || !touchesPool(index))
         return;
     double until = 0;
     const std::int32_t last = std::min(index + kFurthest, static_cast<std::int32_t>(m_stream.operators.size()) - 1);
@@ -276,7 +296,9 @@ void Walker::prefetch(std::int32_t index)
                 continue;
             const std::int64_t bytes = storage(each).bytes;
             const double queue = std::max(0.0, m_inFree - m_now);
-            if (until > queue + kMargin * inSeconds(bytes) || m_pool.used() + bytes > m_limits.budget)
+            // A parameter is the operator's next to that which it comes beside, at the latest.
+            const bool isEarly = until > queue + kMargin * inSeconds(bytes) && !(isHosted(each) && next == index);
+            if (isEarly || m_pool.used() + bytes > m_limits.budget)
                 return;
             const std::int64_t taken = m_pool.take(bytes);
             if (taken == BlockPool::kNone)
@@ -316,7 +338,7 @@ Result<std::int64_t> Walker::takeRoom(std::int64_t bytes)
     settle();
     const bool makesRoom = m_limits.policy.limits() && m_limits.policy.trigger == MemoryTrigger::Before;
     while (makesRoom && m_pool.used() - m_leavingBytes + bytes > m_limits.budget)
-        if (const Status status = release(); !status)
+        if (!release() && !awaitComing())
             return noCandidate(bytes);
     while (makesRoom && m_pool.used() + bytes > m_limits.budget)
         if (!awaitLeaving())
@@ -325,7 +347,7 @@ Result<std::int64_t> Walker::takeRoom(std::int64_t bytes)
     while (taken == BlockPool::kNone) {
         if (!awaitLeaving()) {
             ++m_course.fragmented;
-            if (!release())
+            if (!release() && !awaitComing())
                 return noCandidate(bytes);
         }
         taken = m_pool.take(bytes);
@@ -362,10 +384,13 @@ void Walker::leave(std::int32_t index, const Decision &decision)
     if (decision.action == Decision::Action::Swap) {
         swapOut(index);
         m_course.decisions[number].event = item(index).copy;
-    } else {
-        evict(index);
-        item(index).dropped = static_cast<std::int32_t>(number);
+        return;
     }
+    if (decision.action == Decision::Action::Drop)
+        drop(index);
+    else
+        evict(index);
+    item(index).dropped = static_cast<std::int32_t>(number);
 }
 
 /// What was chosen to leave behind operator @p index, as far as it is still there.
@@ -378,7 +403,8 @@ void Walker::releasePlanned(std::int32_t index)
         auto decision = direct(planned.storage);
         if (!decision)
             continue;
-        if (planned.action != Decision::Action::Swap || hasRoomOnHost(planned.storage))
+        const bool isFree = planned.action != Decision::Action::Swap || hasRoomOnHost(planned.storage);
+        if (isFree && !isHosted(planned.storage))
             decision->action = planned.action;
         decision->score = score(planned.storage);
         decision->chainCost = decision->cost + m_evicted.ancestorSeconds(planned.storage);
@@ -432,6 +458,26 @@ bool Walker::awaitLeaving()
         return false;
     standStill(item(m_leaving.front()).ready);
     settle();
+    return true;
+}
+
+/// Beside hosted storages, what was fetched ahead may leave again once its copy has ended; false: nothing was.
+bool Walker::awaitComing()
+{
+    std::int32_t first = -1;
+    for (std::size_t s = 0; m_hasHosted && s < m_items.size(); ++s) {
+        const Item &each = m_items[s];
+        if (each.state == State::Coming && each.locks == 0 && (first < 0 || each.ready < item(first).ready))
+            first = static_cast<std::int32_t>(s);
+    }
+    if (first < 0)
+        return false;
+    Item &came = item(first);
+    standStill(came.ready);
+    m_guards.push_back({came.place, came.place + storage(first).bytes, came.copy});
+    came.state = State::Resident;
+    --m_coming;
+    m_candidates.insert(first);
     return true;
 }
 

@@ -28,7 +28,7 @@ private:
         Unmade,
         Resident,
         Leaving,   ///< the copy to the host is under way: its place is still taken
-        Offloaded, ///< on the host alone
+        Offloaded, ///< on the host alone; where hosted storages begin
         Coming,    ///< has its place, and the copy from the host is under way
         Gone,      ///< dropped; its operator can run again
     };
@@ -42,7 +42,7 @@ private:
         double ready = 0;          ///< Leaving, Coming: when the copy ends
         std::int32_t copy = -1;    ///< its event
         std::int32_t touched = -1; ///< the last operator's event that used it
-        std::int32_t dropped = -1; ///< Gone: the decision by which it was dropped
+        std::int32_t dropped = -1; ///< Gone, or hosted: the decision by which it was dropped
     };
     /// A range that a copy still reads or wrote: who takes it next waits for that.
     struct Guard {
@@ -58,6 +58,7 @@ private:
 
     // The stream.
     Status step(std::int32_t op);
+    Status materialiseAll(const std::vector<std::int32_t> &inputs);
     Status materialise(std::int32_t storage);
     Status bringBack(std::int32_t storage);
     Status runAgain(std::int32_t storage);
@@ -75,6 +76,7 @@ private:
     Status releaseAfter();
     void settle();
     bool awaitLeaving();
+    bool awaitComing();
     [[nodiscard]] bool hasRoomOnHost(std::int32_t storage) const;
     void vacate(std::int32_t storage);
     void giveHost(std::int32_t storage);
@@ -91,6 +93,7 @@ private:
     [[nodiscard]] bool mayLeave(std::int32_t storage) const;
     void swapOut(std::int32_t storage);
     void evict(std::int32_t storage);
+    void drop(std::int32_t storage);
 
     // Events.
     std::int32_t addOperator(Event::Kind kind, std::int32_t op, std::span<const Block> scratch);
@@ -124,7 +127,13 @@ private:
         const std::int64_t bytes = storage(index).bytes;
         return m_limits.policy.hostTier == "memory" ? bytes : (bytes + kBlock - 1) / kBlock * kBlock;
     }
-    [[nodiscard]] bool isPinned(std::int32_t index) const { return storage(index).producer < 0; }
+    [[nodiscard]] bool isHosted(std::int32_t index) const { return storage(index).hosted; }
+    [[nodiscard]] bool isPinned(std::int32_t index) const { return storage(index).producer < 0 && !isHosted(index); }
+    /// Seconds that it takes to have @p index again: of its operator, or of the copy of a hosted one.
+    [[nodiscard]] double secondsAgain(std::int32_t index) const
+    {
+        return isHosted(index) ? inSeconds(storage(index).bytes) : m_evicted.ownSeconds(index);
+    }
     [[nodiscard]] double outSeconds(std::int64_t bytes) const { return m_limits.copies.seconds(true, bytes); }
     [[nodiscard]] double inSeconds(std::int64_t bytes) const { return m_limits.copies.seconds(false, bytes); }
 
@@ -154,6 +163,7 @@ private:
     std::size_t m_roomed = 0;           ///< decisions that an operator came behind
     std::span<const Release> m_planned; ///< still to come
     double m_base = 0;
+    bool m_hasHosted = false;
 };
 
 } // namespace planloom::memory

@@ -11,9 +11,11 @@ using plan::MemoryDirector;
 
 // --- Choices --------------------------------------------------------------------------------------------------------
 
+/// Small storages are not worth a copy; a hosted one leaves without, and would lie between others until its last use.
 bool Walker::mayLeave(std::int32_t index) const
 {
-    return item(index).locks == 0 && storage(index).bytes >= m_smallest && storage(index).bytes > 0;
+    const std::int64_t bytes = storage(index).bytes;
+    return item(index).locks == 0 && bytes > 0 && (bytes >= m_smallest || isHosted(index));
 }
 
 double Walker::score(std::int32_t index)
@@ -21,7 +23,7 @@ double Walker::score(std::int32_t index)
     using plan::MemoryFilter;
     const auto bytes = static_cast<double>(storage(index).bytes);
     const double staleness = m_now - item(index).lastUse;
-    const double own = m_evicted.ownSeconds(index);
+    const double own = secondsAgain(index);
     const auto over = [](double cost, double by) {
         return by > 0 ? cost / by : std::numeric_limits<double>::infinity();
     };
@@ -77,7 +79,11 @@ std::optional<Decision> Walker::direct(std::int32_t index)
     made.storage = index;
     made.bytes = bytes;
     made.staleness = m_now - item(index).lastUse;
-    made.cost = m_evicted.ownSeconds(index);
+    made.cost = secondsAgain(index);
+    if (isHosted(index)) { // there is nothing to choose
+        made.action = Decision::Action::Drop;
+        return made;
+    }
     const double trip = m_limits.copies.roundTrip(bytes);
     const bool isChain = m_limits.policy.director == MemoryDirector::Chain;
     const double again = isChain ? made.cost + m_evicted.ancestorSeconds(index) : made.cost;
@@ -99,6 +105,15 @@ void Walker::evict(std::int32_t index)
     m_evicted.drop(index, true);
 }
 
+/// Of a hosted storage: the host has it.
+void Walker::drop(std::int32_t index)
+{
+    vacate(index);
+    m_candidates.erase(index);
+    item(index).state = State::Offloaded;
+    ++m_course.drops;
+}
+
 void Walker::swapOut(std::int32_t index)
 {
     Item &leaves = item(index);
@@ -109,6 +124,8 @@ void Walker::swapOut(std::int32_t index)
     std::vector<std::int32_t> waits;
     std::swap(waits, m_waits); // those are the operator's
     guarded(m_hostGuards, leaves.hostPlace, hostBytes(index));
+    if (leaves.copy > leaves.touched) // it came for nothing
+        waitFor(leaves.copy);
     leaves.copy = addCopy(Event::Kind::Out, index, leaves.touched);
     std::swap(waits, m_waits);
     m_outFree = std::max(m_now, m_outFree) + outSeconds(bytes);
@@ -184,8 +201,13 @@ std::int32_t Walker::addCopy(Event::Kind kind, std::int32_t index, std::int32_t 
     event.subject = index;
     event.position = m_position;
     event.after = after;
-    if (kind == Event::Kind::In) {
+    if (kind == Event::Kind::In)
         guarded(m_guards, item(index).place, storage(index).bytes);
+    if (isHosted(index)) {
+        if (const std::int32_t dropped = std::exchange(item(index).dropped, -1); dropped >= 0)
+            m_course.decisions[static_cast<std::size_t>(dropped)].event =
+                static_cast<std::int32_t>(m_course.events.size());
+    } else if (kind == Event::Kind::In) {
         m_hostGuards.push_back({item(index).hostPlace, item(index).hostPlace + hostBytes(index),
                                 static_cast<std::int32_t>(m_course.events.size())});
         if (item(index).copy >= 0)

@@ -15,9 +15,9 @@ namespace {
 
 constexpr const char *kDirectors[] = {"rule", "chain", "swap", "recompute"}; // order of MemoryDirector
 constexpr const char *kTriggers[] = {"before", "after"};                     // order of MemoryTrigger
-constexpr const char *kStates[] = {"device", "host"};                        // order of Memory::hostStates
-constexpr const char *kClocks[] = {"logical", "measured"};                   // order of MemoryClock
-constexpr const char *kCopies[] = {"synchronous", "overlapping"};            // order of Memory::overlaps
+constexpr const char *kTiers[] = {"device", "host"};              // order of Memory::hostStates, hostParameters
+constexpr const char *kClocks[] = {"logical", "measured"};        // order of MemoryClock
+constexpr const char *kCopies[] = {"synchronous", "overlapping"}; // order of Memory::overlaps
 
 Error wrongSetting(const char *key, std::string_view text, std::string_view wanted)
 {
@@ -139,8 +139,11 @@ const std::vector<MemorySetting> &memorySettings()
         {"seed", "of policy random", [](const Memory &m) { return std::to_string(m.seed); },
          [](Memory &m, Text text) { return readNumber("seed", text, m.seed); }},
         {"optimizer_state", "where the optimizer's state lies between updates: device, or host (host_tier)",
-         [](const Memory &m) -> std::string { return kStates[m.hostStates ? 1 : 0]; },
-         [](Memory &m, Text text) { return readChoice("optimizer_state", text, kStates, m.hostStates); }},
+         [](const Memory &m) -> std::string { return kTiers[m.hostStates ? 1 : 0]; },
+         [](Memory &m, Text text) { return readChoice("optimizer_state", text, kTiers, m.hostStates); }},
+        {"parameters", "where parameters lie while nothing reads or updates them: device, or host (host_tier)",
+         [](const Memory &m) -> std::string { return kTiers[m.hostParameters ? 1 : 0]; },
+         [](Memory &m, Text text) { return readChoice("parameters", text, kTiers, m.hostParameters); }, true},
         {"clock", "whose seconds decide: logical, the cost model's; measured, a run's own after its first steps",
          [](const Memory &m) -> std::string { return kClocks[static_cast<std::size_t>(m.clock)]; },
          [](Memory &m, Text text) { return readChoice("clock", text, kClocks, m.clock); }},
@@ -169,7 +172,7 @@ std::string textOf(const Memory &memory)
     std::string text = name(memory.filter);
     const bool saysClock = memory.clock != MemoryClock::Logical; // plans older than the clock have this text
     for (const MemorySetting &setting : memorySettings())
-        if (memory.limits() && (saysClock || std::string_view(setting.name) != "clock"))
+        if (memory.limits() && setting.isWritten(memory) && (saysClock || std::string_view(setting.name) != "clock"))
             text += fmt::format(",{}={}", setting.name, setting.get(memory));
     return text;
 }

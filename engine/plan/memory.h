@@ -87,6 +87,7 @@ struct Memory {
     double smallShare = 0.01;        ///< tensors below so many times the mean size never leave
     std::int64_t seed = 1;           ///< of MemoryFilter::Random
     bool hostStates = false;         ///< the optimizer's state lies in the host tier between updates
+    bool hostParameters = false;     ///< parameters lie there, and come to the device for what reads or updates them
     MemoryClock clock = MemoryClock::Logical;
 
     [[nodiscard]] bool limits() const { return filter != MemoryFilter::None; }
@@ -101,6 +102,11 @@ struct MemorySetting {
     const char *about; ///< one line
     std::string (*get)(const Memory &);
     Status (*set)(Memory &, std::string_view); ///< error: BadInput
+    /// Plans and texts that are older than it do not have it: both leave it out where it has its default.
+    bool ifGiven = false;
+
+    /// True if plan files have it for @p memory.
+    [[nodiscard]] bool isWritten(const Memory &memory) const { return !ifGiven || get(memory) != get(Memory()); }
 };
 /// In the order in which they are written.
 const std::vector<MemorySetting> &memorySettings();

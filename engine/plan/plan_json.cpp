@@ -65,7 +65,8 @@ json memoryToJson(const Stage &stage)
     if (stage.memory.limits()) {
         memory["policy"] = name(stage.memory.filter);
         for (const MemorySetting &setting : memorySettings())
-            memory[setting.name] = setting.get(stage.memory);
+            if (setting.isWritten(stage.memory))
+                memory[setting.name] = setting.get(stage.memory);
     }
     return memory;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/plan/validate.h"
 
+#include "engine/plan/hosted_parameters.h"
 #include "engine/plan/replica_machines.h"
 #include "engine/plan/training.h"
 #include "engine/plan/validate_tables.h"
@@ -622,7 +623,7 @@ Status checkMemory(const Plan &plan, std::size_t index, const Subject &subject)
     if (stage.memory.measures() && plan.job)
         return refused(" has a memory policy with clock=measured, and the plan's job has processes beside the ranks; "
                        "give clock=logical");
-    return {};
+    return checkHostedParameters(plan, index);
 }
 
 } // namespace

@@ -227,12 +227,16 @@ std::string idOf(const Task &task)
                          id << "O";
                          if (update.bucket.valid())
                              id << ".b" << update.bucket.value;
+                         if (update.part >= 0)
+                             id << ".p" << update.part + 1;
                          if (update.phase > 0)
                              id << "." << static_cast<int>(update.phase);
                      },
                      [&](const Swap &swap) {
                          id << (swap.out ? "CO" : "CI");
-                         if (task.microBatch < 0)
+                         if (task.microBatch < 0 && swap.number > 0)
+                             id << ".p" << std::int32_t{swap.number};
+                         else if (task.microBatch < 0)
                              id << ".o";
                          else
                              id << ".m" << task.microBatch << "." << std::int32_t{swap.number};

@@ -56,10 +56,17 @@ struct PooledCall {
 
 /// A tensor of the pool that a memory policy copies to the host, or back.
 struct HostCopy {
-    TensorId tensor;        ///< of the body: the root of what shares its memory; none: the optimizer's states
+    TensorId tensor;        ///< of the body: the root of what shares its memory; none: what the optimizer updates
     std::int64_t place = 0; ///< in the pool
     std::int64_t host = 0;  ///< in the rank's memory on the host
     std::int64_t bytes = 0;
+    bool parameter = false; ///< which no pass changes: it is copied to the device alone
+};
+
+/// A parameter that an operator without training reads, and where it has to be by then.
+struct InferenceCopy {
+    std::int32_t op = 0;
+    HostCopy copy;
 };
 
 /// A message between ranks of neighbouring stages: samples [begin, begin+size) of the micro-batch.
@@ -82,7 +89,8 @@ struct PersistentTensor {
     sharding::Region region;               ///< this device's part of it (boxing by SBP)
     std::int64_t begin = 0; ///< of that part, row-major, the elements [begin, begin + count) lie here (ZeRO)
     std::int64_t count = 0;
-    std::int64_t offset = -1; ///< in the arena
+    std::int64_t offset = -1; ///< in the arena; of a hosted part: while that is there
+    std::int32_t part = -1;   ///< of Rank::hostedParts, which has it and those of its states that lie there; -1: none
     std::int64_t copy = -1;   ///< bfloat16 copy that operators read, of the elements [copyBegin, copyBegin + copyCount)
     std::int64_t copyBegin = 0;
     std::int64_t copyCount = 0;
@@ -131,6 +139,7 @@ struct Body {
     std::vector<std::vector<Message>> outgoing;
     /// Of a stage with a memory policy: forward operators without training are Program::pooledCalls from here on.
     std::int32_t firstInference = -1;
+    std::vector<InferenceCopy> inferenceCopies = {}; ///< of parameters that lie on the host, by operator
 };
 
 /// Ranks that communicate together, sorted.
@@ -175,18 +184,18 @@ struct Bucket {
 /// What a memory policy decided, for which tensor.
 struct MemoryDecision {
     memory::Decision what;
-    std::int32_t microBatch = 0;
-    TensorId tensor; ///< of the rank's body
-    TaskId task;     ///< that carries it out: the copy to the host, or the run in which the tensor is made again
-    TaskId room;     ///< the next run, for which there is room then; none: it is the last
+    std::int32_t microBatch = 0; ///< -1: a parameter, which is of all
+    TensorId tensor;             ///< of the rank's body
+    TaskId task; ///< that carries it out: the copy to the host, or that or the run by which the tensor comes back
+    TaskId room; ///< the next run, for which there is room then; none: it is the last
 };
 
 /// A tensor that a memory policy takes from the device and back, or makes again.
 struct MovedTensor {
-    TensorId tensor; ///< of the rank's body
-    std::int32_t microBatch = 0;
+    TensorId tensor;             ///< of the rank's body
+    std::int32_t microBatch = 0; ///< -1: a parameter
     std::int64_t bytes = 0;
-    TaskId made; ///< the run that makes it first
+    TaskId made; ///< the run that makes it first, or the first copy of a parameter
     TaskId last; ///< the run that is the last to use it
 };
 
@@ -268,6 +277,10 @@ struct Rank {
     /// The optimizer's states, where they lie in the host tier between updates: one range of the arena, in the pool
     /// of the rank's one body, that is copied in for the update and out behind it. No bytes: they stay.
     HostCopy hostedStates = {};
+    /// Parameters that lie in the host tier (plan::Memory::hostParameters), with the optimizer's states where these do:
+    /// ranges of the pool that are copied in for their update, one after the other, and out behind it. Several may
+    /// have the same place.
+    std::vector<HostCopy> hostedParts = {};
     std::vector<MemoryDecision> decisions = {}; ///< of its memory policy, in order
     std::vector<MovedTensor> moved = {};        ///< the tensors of these, each once, in the order of their first one
 };
@@ -377,7 +390,8 @@ struct Program {
 /// travel in "s0.AF.t0"; "s0.G.t0" packs rows of the gradient, which travel in "s0.AB.t0" and are added up by
 /// "s0.O.t0", or prior ones in "s0.AP.t0" and "s0.O.t0p", delayed ones in "s0.AD.t0" and "s0.O.t0d". Copies of
 /// activations to the host and back are numbered in their micro-batch: "s1.CO.m3.1", "s1.CI.m3.1"; those of the
-/// optimizer's states are "s1.CO.o", "s1.CI.o". A second phase of the update is "s1.O.1"; the update of one bucket
+/// optimizer's states are "s1.CO.o", "s1.CI.o"; parameters on the host are updated in parts, "s1.CI.p1", "s1.O.p1",
+/// "s1.CO.p1". A second phase of the update is "s1.O.1"; the update of one bucket
 /// "s1.O.b0". Agreements of all ranks have no stage: "A.step", "A.norm", "A.update".
 std::string idOf(const Task &task);
 /// The first of kLaneTable that the program's traces have.

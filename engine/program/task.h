@@ -116,7 +116,7 @@ struct Exchange {
 /// A tensor of the pool is copied to the host or back (plan::Memory).
 struct Swap {
     bool out = true;
-    std::int16_t number = 0; ///< of the micro-batch's copies in this direction, from 1
+    std::int16_t number = 0; ///< of the micro-batch's copies in this direction, or of the hosted part, from 1
     std::int32_t copy = 0;   ///< Program::hostCopies has what is copied from where to where
 };
 
@@ -142,6 +142,7 @@ struct Update {
     /// are those of the replica's own samples, or of all replicas' in `inside`, where there is any.
     std::int64_t sumsBefore = 0;
     TeamId inside = {};
+    std::int32_t part = -1; ///< of Rank::hostedParts, of this one alone; -1: of what lies in none
 };
 
 /// Rows of a table's gradient that are exchanged together.

@@ -20,8 +20,11 @@ public:
     {
         for (const TaskId task : rank.tasks)
             if (const auto *swap = program.task(task).as<program::Swap>(); swap != nullptr && !swap->out)
-                if (const trace::Record *record = of(task))
-                    m_back[{program.copyOf(*swap).tensor, program.task(task).microBatch}].push_back(record);
+                if (const trace::Record *record = of(task)) {
+                    const program::HostCopy &copy = program.copyOf(*swap);
+                    const std::int32_t microBatch = copy.parameter ? -1 : program.task(task).microBatch;
+                    m_back[{copy.tensor, microBatch}].push_back(record);
+                }
         for (auto &[key, copies] : m_back)
             std::sort(copies.begin(), copies.end(), [](const auto *a, const auto *b) { return a->start < b->start; });
         for (const program::MemoryDecision &decision : rank.decisions)
@@ -52,6 +55,13 @@ public:
                 const trace::Record *room = of(decisions[d]->room);
                 until(room != nullptr ? room->start : task->start, Where::Device);
                 until(task->start + task->duration, Where::Dropped);
+                continue;
+            }
+            if (decisions[d]->what.action == memory::Decision::Action::Drop) { // the host has it
+                const trace::Record *room = of(decisions[d]->room);
+                until(room != nullptr ? std::min(room->start, task->start) : task->start, Where::Device);
+                until(task->start, Where::Host);
+                until(task->start + task->duration, Where::Coming);
                 continue;
             }
             until(task->start, Where::Device);

@@ -58,7 +58,7 @@ Status addStates(HostPieces &pieces, const program::PersistentTensor &held, cons
     for (std::size_t i = 0; i < held.states.size() && held.updateCount > 0; ++i) {
         const auto kind = checkpoint::Kind::ofOptimizer(rule.states()[i].kind());
         const Piece piece = pieceOf(held, kind, held.updateBegin, held.updateCount);
-        if (const Status added = pieces.add(piece, held.states[i]); !added)
+        if (const Status added = pieces.add(piece, held, held.states[i]); !added)
             return added;
     }
     for (const auto &[kind, offset] :
@@ -66,7 +66,7 @@ Status addStates(HostPieces &pieces, const program::PersistentTensor &held, cons
         if (offset < 0 || held.updateCount == 0)
             continue;
         const Piece piece = pieceOf(held, Kind::ofOptimizer(kind), held.updateBegin, held.updateCount);
-        if (const Status added = pieces.add(piece, offset); !added)
+        if (const Status added = pieces.add(piece, held, offset); !added)
             return added;
     }
     return {};
@@ -75,12 +75,12 @@ Status addStates(HostPieces &pieces, const program::PersistentTensor &held, cons
 Status addSaved(HostPieces &pieces, const program::PersistentTensor &held, const update::ConfiguredRule &rule)
 {
     if (held.kind == program::PersistentTensor::Kind::State)
-        return pieces.add(pieceOf(held, stateKind(held), held.begin, held.count), held.offset);
+        return pieces.add(pieceOf(held, stateKind(held), held.begin, held.count), held, held.offset);
     if (held.kind != program::PersistentTensor::Kind::Parameter || held.updateCount == 0) // another rank's, under ZeRO
         return {};
     const Piece piece = pieceOf(held, parameterKind(held), held.updateBegin, held.updateCount);
     const std::int64_t begin = held.offset + (held.updateBegin - held.begin) * graph::sizeOf(graph::DType::F32);
-    if (const Status added = pieces.add(piece, begin); !added)
+    if (const Status added = pieces.add(piece, held, begin); !added)
         return added;
     return addStates(pieces, held, rule);
 }
@@ -109,7 +109,7 @@ Status addStored(HostPieces &pieces, const program::PersistentTensor &held, cons
     const bool state = held.kind == program::PersistentTensor::Kind::State;
     if (held.offset >= 0 && held.count > 0) {
         const Piece piece = pieceOf(held, state ? stateKind(held) : parameterKind(held), held.begin, held.count);
-        if (const Status added = pieces.add(piece, held.offset); !added)
+        if (const Status added = pieces.add(piece, held, held.offset); !added)
             return added;
     }
     return state || !states ? Status() : addStates(pieces, held, rule);
@@ -137,7 +137,7 @@ public:
         for (std::size_t i = 0; i < m_held.size(); ++i) {
             Piece piece = m_pieces[i];
             piece.type = graph::DType::BF16;
-            if (const Status added = rounded->add(std::move(piece), m_held[i]->copy); !added)
+            if (const Status added = rounded->add(std::move(piece), *m_held[i], m_held[i]->copy); !added)
                 return added;
             auto *to = reinterpret_cast<std::uint16_t *>(rounded->pieces().back().data);
             std::transform(m_numbers[i].begin(), m_numbers[i].end(), to, weights::toBFloat16);
@@ -296,7 +296,8 @@ Result<HostPieces> piecesOf(RankExecutor &executor, bool ofSamples)
         return pieces;
     for (const program::PersistentTensor &held : executor.persistent())
         if (ofSamples ? held.ofSamples : held.kind == program::PersistentTensor::Kind::Parameter)
-            if (const Status added = pieces->add(pieceOf(held, Kind::Parameter, held.begin, held.count), held.offset);
+            if (const Status added =
+                    pieces->add(pieceOf(held, Kind::Parameter, held.begin, held.count), held, held.offset);
                 !added)
                 return added.error();
     return pieces;

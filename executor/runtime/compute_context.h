@@ -4,6 +4,7 @@
 #include "engine/program/program.h"
 #include "executor/runtime/arena.h"
 #include "executor/runtime/call_list.h"
+#include "executor/runtime/host_tier.h"
 #include "executor/runtime/kernel_marks.h"
 #include "executor/runtime/operator_times.h"
 
@@ -20,6 +21,13 @@ struct ComputeContext {
     KernelMarks *marks = nullptr;                                 ///< where what the device runs is recorded
     device::Queue *copies = nullptr; ///< brings samples, beside the commands of `queue`; nullptr: `queue` does
     OperatorTimes *times = nullptr;  ///< of the rank's stage, where they are measured
+    HostTier *host = nullptr;        ///< of what a memory policy has there
+
+    /// Where the range of @p held that has place @p offset in the arena lies in the host tier; -1: it is in the arena.
+    [[nodiscard]] std::int64_t hostPlaceOf(const program::PersistentTensor &held, std::int64_t offset) const
+    {
+        return host == nullptr ? -1 : host->placeOf(held, offset);
+    }
 };
 
 /// Polls @p event until it is complete. Errors: Failed (the device stopped, or @p deadline has passed).

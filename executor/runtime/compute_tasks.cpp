@@ -29,7 +29,8 @@ Status ComputeTasks::run(const program::Task &task, std::int64_t step, PassHooks
                               m_communication.agreements().gradientScale(),
                               own,
                               update->phase,
-                              {}});
+                              {},
+                              update->part});
         return {};
     }
     const auto *run = task.as<program::Compute>();

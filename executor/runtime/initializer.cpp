@@ -50,18 +50,19 @@ public:
         const std::int64_t all = held.ofSamples ? held.count : described.shape.elements(1); // those are zeros
         const std::int64_t size = graph::sizeOf(held.type);
         if (held.count == all && held.copy < 0)
-            return put(held.offset, held.count * size, [&](std::byte *data) { return draw(described, all, data); });
+            return put(held, held.offset, held.count * size,
+                       [&](std::byte *data) { return draw(described, all, data); });
         std::vector<std::byte> whole(static_cast<std::size_t>(all * size));
         if (const Status status = draw(described, all, whole.data()); !status)
             return status;
         const std::vector<std::byte> part = partOf(held, whole);
-        const Status status = put(held.offset, held.count * size, [&](std::byte *data) {
+        const Status status = put(held, held.offset, held.count * size, [&](std::byte *data) {
             std::memcpy(data, part.data() + held.begin * size, static_cast<std::size_t>(held.count * size));
             return Status();
         });
         if (!status || held.copy < 0)
             return status;
-        return put(held.copy, held.copyCount * graph::sizeOf(graph::DType::BF16), [&](std::byte *data) {
+        return put(held, held.copy, held.copyCount * graph::sizeOf(graph::DType::BF16), [&](std::byte *data) {
             const auto *values = reinterpret_cast<const float *>(part.data()) + held.copyBegin;
             std::transform(values, values + held.copyCount, reinterpret_cast<std::uint16_t *>(data),
                            weights::toBFloat16);
@@ -86,10 +87,17 @@ private:
         return part;
     }
 
-    /// Copies @p fill's output from host memory to @p bytes at @p offset of the arena.
+    /// Copies @p fill's output from host memory to @p bytes at @p offset of the arena, or where @p held has them on the
+    /// host.
     template <class Fill>
-    Status put(std::int64_t offset, std::int64_t bytes, const Fill &fill)
+    Status put(const program::PersistentTensor &held, std::int64_t offset, std::int64_t bytes, const Fill &fill)
     {
+        if (const std::int64_t host = m_context.hostPlaceOf(held, offset); host >= 0) {
+            std::vector<std::byte> data(static_cast<std::size_t>(bytes));
+            if (const Status status = fill(data.data()); !status)
+                return status;
+            return m_context.host->copyAnywhere(true, data.data(), host, bytes);
+        }
         std::byte *address = m_context.arena.use(offset, bytes);
         const auto staging = Staging::create(m_context.device, bytes);
         if (!staging)

@@ -80,7 +80,7 @@ Status addHeld(HostPieces &pieces, const Held &held)
                            .region = checkpoint::wholeRegion({count}),
                            .flatBegin = 0,
                            .flatCount = count},
-                          offset);
+                          held, offset);
     };
     if (held.kind == Held::Kind::Constant)
         return {};

@@ -193,7 +193,8 @@ Result<memory::MeasuredTimes> RankExecutor::measuredTimes()
     };
     for (const TaskId id : m_parts.own().tasks) {
         const program::Task &task = m_parts.program.task(id);
-        const bool moves = task.as<program::Swap>() != nullptr && task.microBatch >= 0;
+        const auto *swap = task.as<program::Swap>();
+        const bool moves = swap != nullptr && task.microBatch >= 0 && !m_parts.program.copyOf(*swap).parameter;
         if (moves && (largest == nullptr || bytesOf(task) > bytesOf(*largest)))
             largest = &task;
     }

@@ -12,6 +12,8 @@ Status RankParts::prepare()
     if (!made)
         return made.error();
     arena = std::move(*made);
+    if (const Status hosted = host.prepare(program, own(), device); !hosted)
+        return hosted;
     // Samples are copied ahead on the lane for copies in. Streams that are not made leave theirs to others: a GPU runs
     // few of them at once.
     std::set<program::Lane> used{program::Lane::Compute, program::Lane::CopyIn};

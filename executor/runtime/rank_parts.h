@@ -4,6 +4,7 @@
 #include "engine/program/program.h"
 #include "executor/comm/communicator.h"
 #include "executor/runtime/clock.h"
+#include "executor/runtime/host_tier.h"
 #include "executor/runtime/stage_replica.h"
 #include "executor/runtime/version_link.h"
 
@@ -25,6 +26,7 @@ struct RankParts {
     VersionLink *link = nullptr;               ///< borrowed; to the Program's parameter server
     std::unique_ptr<device::Event> event = {}; ///< of drain()
     Arena arena = {};
+    HostTier host = {};
     UpdateNorms norms = {};
     std::optional<OperatorTimes> times = {}; ///< of the one stage of a rank with a memory policy, if they are measured
     std::vector<StageReplica> stages = {};   ///< as in Rank::bodies
@@ -35,7 +37,7 @@ struct RankParts {
     /// Nanoseconds since the common origin.
     [[nodiscard]] std::int64_t now() const { return monotonicNanoseconds() - origin; }
 
-    /// Makes queues and arena. Errors: those of the device.
+    /// Makes queues, arena and host tier. Errors: those of the device and of HostTier::prepare.
     Status prepare();
 
     [[nodiscard]] const program::Rank &own() const { return program.ranks[rank.index()]; }
@@ -61,7 +63,8 @@ struct RankParts {
                 deadline,
                 marks,
                 &queue(program::Lane::CopyIn),
-                times ? &*times : nullptr};
+                times ? &*times : nullptr,
+                &host};
     }
     /// By how much gradients that are summed over @p body's own samples alone, each counted as a part of the global
     /// batch, fall short of their mean: global batch / own samples; 1 if it has none. @p inside: summed over its

@@ -326,11 +326,31 @@ Status StageRunner::inferAll(const CallList &list, PassHooks &hooks)
             if (!hooks.communicate(op, communicationOf(list, op)))
                 return {};
         } else {
+            if (const Status status = bringParameters(op); !status)
+                return status;
             runCall(list, call, device::Mode::Infer, placesOfInference(i));
         }
         if (call.scored)
             hooks.scored(scoredRows(list, call));
         hooks.betweenOperators();
+    }
+    return {};
+}
+
+/// Those on the host that operator @p op reads, to their places for it.
+Status StageRunner::bringParameters(std::int32_t op)
+{
+    const auto &copies = m_body.inferenceCopies;
+    const std::int64_t pool = m_body.pools[static_cast<std::size_t>(program::Area::Pool)].begin;
+    for (auto each = std::lower_bound(copies.begin(), copies.end(), op,
+                                      [](const program::InferenceCopy &copy, std::int32_t of) { return copy.op < of; });
+         each != copies.end() && each->op == op; ++each) {
+        const program::HostCopy &copy = each->copy;
+        std::byte *to = m_context.arena.use(pool + copy.place, copy.bytes);
+        if (!m_context.device.hostAddressable())
+            m_context.queue.copyToDevice(to, m_context.host->memory(copy.host), copy.bytes);
+        else if (const Status status = m_context.host->copyAnywhere(false, to, copy.host, copy.bytes); !status)
+            return status;
     }
     return {};
 }

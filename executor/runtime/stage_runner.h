@@ -120,6 +120,7 @@ private:
     void runCall(const CallList &list, const Call &call, device::Mode mode, const std::int64_t *pooled = nullptr);
     /// Of operator @p op without training; nullptr: tensors do not change their places.
     [[nodiscard]] const std::int64_t *placesOfInference(std::size_t op) const;
+    Status bringParameters(std::int32_t op);
     void accumulate(const CallList &list, std::int32_t first, std::int32_t last);
     [[nodiscard]] Communication communicationOf(const CallList &list, std::int32_t op) const;
     /// Of the call that ran last.

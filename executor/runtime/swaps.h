@@ -13,13 +13,12 @@
 
 namespace planloom::runtime {
 
-/// The host tier of a rank's memory policy, and the copies from and to it, one at a time in each direction. Where the
-/// device's queues run in the host's own thread a thread for each direction copies, so that operators go on; else the
-/// lanes' queues do. Tensors lie in the host's memory, or in a file that is removed with the rank. Thread contract: one
-/// thread calls it.
+/// The copies from and to the host tier of a rank's memory policy (HostTier), one at a time in each direction. Where
+/// the device's queues run in the host's own thread a thread for each direction copies, so that operators go on; else
+/// the lanes' queues do. Thread contract: one thread calls it.
 class Swaps {
 public:
-    /// Nothing, if the rank swaps nothing. Errors: Failed (memory), Io (the file cannot be made or is too large).
+    /// @p parts must have their host tier. Nothing, if the rank swaps nothing.
     Status prepare(RankParts &parts);
     /// Begins the copy of @p task; the one before in its direction has ended.
     void start(const program::Task &task, const program::Swap &swap);
@@ -38,7 +37,6 @@ private:
     Status finish(bool out);
 
     class Copier;
-    class File;
     /// Stops the threads before what they work on goes.
     struct Threads {
         std::array<std::unique_ptr<Copier>, 2> copiers; ///< in, out
@@ -48,7 +46,6 @@ private:
     };
 
     RankParts *m_parts = nullptr;
-    device::Memory m_memory;
     std::unique_ptr<Threads> m_threads;
 
 public:

@@ -54,6 +54,7 @@ Result<Updater> Updater::create(const program::Program &program, const program::
 {
     const std::map<std::string_view, BucketId> buckets = ownBuckets(program, body);
     std::map<BucketId, std::vector<device::UpdateRange>> apart;
+    std::map<std::int32_t, std::vector<device::UpdateRange>> parts;
     const update::Formula &formula = how.rule.formula();
     std::vector<device::UpdateRange> ranges;
     std::vector<device::UpdateRange> averaged;
@@ -66,9 +67,10 @@ Result<Updater> Updater::create(const program::Program &program, const program::
             return badInput("the program was compiled for another optimizer than " + std::string(how.rule.name())
                             + "; compile the plan with the optimizer that trains");
         const auto bucket = buckets.find(held.name);
-        std::vector<device::UpdateRange> &to = bucket != buckets.end() ? apart[bucket->second]
-            : held.average >= 0                                        ? averaged
-                                                                       : ranges;
+        std::vector<device::UpdateRange> &to = held.part >= 0 ? parts[held.part]
+            : bucket != buckets.end()                         ? apart[bucket->second]
+            : held.average >= 0                               ? averaged
+                                                              : ranges;
         to.push_back(rangeOf(held, context.arena, how, norms));
         if (held.saves)
             counted.push_back(to.back());
@@ -93,6 +95,12 @@ Result<Updater> Updater::create(const program::Program &program, const program::
         if (!made)
             return made.error();
         updater.m_own[bucket].updates = std::move(*made);
+    }
+    for (const auto &[part, own] : parts) {
+        auto made = context.device.makeUpdates(formula, own);
+        if (!made)
+            return made.error();
+        updater.m_parts[part] = std::move(*made);
     }
     updater.m_updates = std::move(*updates);
     updater.m_counted = std::move(*countedUpdates);
@@ -155,6 +163,11 @@ void Updater::update(const Update &update)
                            .phase = update.phase,
                            .squares = m_norms->own(),
                            .allSquares = m_norms->all()};
+    if (update.part >= 0) {
+        if (const auto part = m_parts.find(update.part); part != m_parts.end())
+            m_context.queue.update(*part->second, how);
+        return;
+    }
     m_context.queue.update(update.bucket.valid() ? *m_own.at(update.bucket).updates : *m_updates, how);
     if (update.bucket.valid())
         return;

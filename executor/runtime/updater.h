@@ -17,9 +17,10 @@ struct Update {
     std::int64_t step = 0;   ///< from 0
     double learningRate = 0; ///< of this step, before the groups' factors
     double gradientScale = 1;
-    double ownScale = 1;  ///< further factor of gradients that are of this replica's samples alone
-    int phase = 0;        ///< of the rule's formula
-    BucketId bucket = {}; ///< this one alone; none: all that have no update of their own
+    double ownScale = 1;    ///< further factor of gradients that are of this replica's samples alone
+    int phase = 0;          ///< of the rule's formula
+    BucketId bucket = {};   ///< this one alone; none: all that have no update of their own
+    std::int32_t part = -1; ///< of Rank::hostedParts, this one alone; -1: none
 };
 
 /// The optimizer of one stage replica. Thread contract: one thread.
@@ -61,6 +62,8 @@ private:
         std::optional<std::int64_t> summedIn; ///< step
     };
     std::map<BucketId, OwnUpdate> m_own;
+    std::map<std::int32_t, std::unique_ptr<device::Updates>>
+        m_parts;                                ///< of parameters on the host; others do not train
     std::unique_ptr<device::Updates> m_counted; ///< those that no other rank counts
     device::Memory m_norm;
     std::unique_ptr<device::Event> m_event;

@@ -89,6 +89,7 @@ std::vector<plan::Plan> otherPolicies(const plan::Plan &plan, const Problem &pro
             other.stages[s].memory = policyOf(policy);
             other.stages[s].memory.budgetBytes = now.budgetBytes;
             other.stages[s].memory.hostStates = now.hostStates;
+            other.stages[s].memory.hostParameters = now.hostParameters;
             if (other.stages[s].memory != now)
                 all.push_back(std::move(other));
         }

@@ -62,10 +62,12 @@ Status fitBudgets(plan::Plan &plan, const Problem &problem)
     for (plan::Stage &stage : whole.stages)
         if (stage.memory.limits()) {
             const bool hostStates = stage.memory.hostStates;
+            const bool hostParameters = stage.memory.hostParameters;
             stage.memory = {};
             stage.memory.filter = plan::MemoryFilter::Delta;
             stage.memory.budgetShare = 1;
             stage.memory.hostStates = hostStates;
+            stage.memory.hostParameters = hostParameters;
         }
     const auto program = compile::compilePlan(whole, problem.subject, {.bodies = false, .fold = true});
     if (!program)

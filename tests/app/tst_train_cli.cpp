@@ -139,6 +139,8 @@ private Q_SLOTS:
         QTest::newRow("ZeRO 3") << replicas + QStringList{"--zero", "3"} << "delta,budget=60%,director=swap";
         QTest::newRow("bfloat16, states on the host")
             << replicas + QStringList{"--precision", "bf16"} << "delta,budget=70%,optimizer_state=host";
+        QTest::newRow("parameters on the host")
+            << gpipe << "delta,budget=60%,director=swap,parameters=host,optimizer_state=host";
         QTest::newRow("tensor parallel") << QStringList{"--cluster", "local:2",       "--planner", "manual", "--batch",
                                                         "4",         "--micro-batch", "2",         "--set",  "tensor=2"}
                                          << "delta,budget=70%";
@@ -251,21 +253,30 @@ private Q_SLOTS:
     void resumesWithStatesOnTheHost_data()
     {
         QTest::addColumn<QString>("precision");
-        QTest::newRow("float32") << "fp32";
-        QTest::newRow("bfloat16") << "bf16"; // and the float32 parameters with it
+        QTest::addColumn<QString>("hosted");
+        QTest::newRow("float32") << "fp32"
+                                 << "optimizer_state=host";
+        QTest::newRow("bfloat16") << "bf16"
+                                  << "optimizer_state=host"; // and the float32 parameters with it
+        QTest::newRow("parameters") << "fp32"
+                                    << "parameters=host";
+        QTest::newRow("both in a file") << "fp32"
+                                        << "optimizer_state=host,parameters=host,host_tier=.";
     }
 
-    /// The optimizer's state lies on the host between updates: the arena is smaller by it, and a checkpoint has it.
+    /// The optimizer's state or parameters lie on the host between updates: the arena is smaller by them, and a
+    /// checkpoint has them. A run goes on with them on the device, and the other way round.
     void resumesWithStatesOnTheHost()
     {
         QFETCH(QString, precision);
-        const auto plan = [&](const char *states, const char *file) {
+        QFETCH(QString, hosted);
+        const auto plan = [&](const QString &where, const char *file) {
             return run({"plan", "--model", "zoo:gpt-nano", "--cluster", "local:1", "--planner", "data-parallel",
-                        "--batch", "4", "--memory", QString("delta,budget=70%,optimizer_state=%1").arg(states),
-                        "--precision", precision, "-o", file, "--quiet"});
+                        "--batch", "4", "--memory", "delta,budget=70%," + where, "--precision", precision, "-o", file,
+                        "--quiet"});
         };
-        QCOMPARE(plan("host", "hosted.json").status, 0);
-        QCOMPARE(plan("device", "kept.json").status, 0);
+        QCOMPARE(plan(hosted, "hosted.json").status, 0);
+        QCOMPARE(plan("optimizer_state=device", "kept.json").status, 0);
         const auto train = [&](const char *what, const char *steps, const char *folder, bool resumes = false) {
             QStringList words{"train",     what,      "--data",
                               "text",      "--steps", steps,
@@ -280,13 +291,19 @@ private Q_SLOTS:
                     losses << line["loss"].toDouble();
             return losses;
         };
-        const auto folder = [&](const char *name) { return (precision + "." + name).toUtf8(); };
+        const auto folder = [&](const char *name) {
+            return (QString(QTest::currentDataTag()).remove(' ') + "." + name).toUtf8();
+        };
         const Done kept = train("kept.json", "4", folder("kept"));
         const Done whole = train("hosted.json", "4", folder("whole"));
         const Done first = train("hosted.json", "2", folder("parts"));
         const Done second = train("hosted.json", "4", folder("parts"), true);
-        for (const Done *done : {&kept, &whole, &first, &second})
+        const Done away = train("kept.json", "2", folder("moves"));
+        const Done back = train("hosted.json", "3", folder("moves"), true);
+        const Done here = train("kept.json", "4", folder("moves"), true);
+        for (const Done *done : {&kept, &whole, &first, &second, &away, &back, &here})
             QVERIFY2(done->status == 0, done->err.constData());
+        QCOMPARE(lossesOf(away) + lossesOf(back) + lossesOf(here), lossesOf(kept));
         QCOMPARE(lossesOf(kept).size(), 4);
         QCOMPARE(lossesOf(whole), lossesOf(kept)); // to the bit
         QCOMPARE(lossesOf(first) + lossesOf(second), lossesOf(kept));
@@ -296,6 +313,31 @@ private Q_SLOTS:
             return summary["peak_bytes_measured"].toArray().first().toDouble();
         };
         QVERIFY(peak(whole) < peak(kept));
+    }
+
+    /// Parameters that leave for others stand in both logs, of all micro-batches.
+    void parametersOnTheHostAreDropped()
+    {
+        Done done = run({"plan", "--model", "zoo:gpt-nano", "--cluster", "local:2", "--planner", "gpipe", "--batch",
+                         "4", "--micro-batch", "2", "--memory", "delta,budget=40%,parameters=host", "-o",
+                         "dropped.json", "--quiet"});
+        QVERIFY2(done.status == 0, done.err.constData());
+        done = run({"simulate", "dropped.json", "--decisions", "dropped.tsv"});
+        QVERIFY2(done.status == 0, done.err.constData());
+        const QByteArrayList predicted = readAll(at("dropped.tsv")).split('\n').mid(1);
+        const auto drops = std::count_if(predicted.begin(), predicted.end(),
+                                         [](const QByteArray &line) { return line.endsWith("\tdrop"); });
+        QVERIFY(drops > 0);
+        done = run({"train", "dropped.json", "--data", "text", "--steps", "3", "--decisions", "dropped.run.tsv"});
+        QVERIFY2(done.status == 0, done.err.constData());
+        QByteArrayList expected;
+        for (int step = 0; step < 3; ++step)
+            for (const QByteArray &line : predicted)
+                if (!line.isEmpty())
+                    expected << QByteArray::number(step) + "\t" + line;
+        QByteArrayList executed = readAll(at("dropped.run.tsv")).split('\n').mid(1);
+        executed.removeAll(QByteArray());
+        QCOMPARE(executed, expected);
     }
 
     void trainsAndSumsUp_data()

@@ -119,6 +119,18 @@ void TestMemoryView::knobsEditAllStagesAndAreUndone()
     m_state->undoStack()->undo();
     settle();
     QCOMPARE(clock->currentText(), QStringLiteral("logical"));
+    QComboBox *hosted = m_view->knobs()->hosted();
+    QCOMPARE(hosted->currentText(), QStringLiteral("nothing"));
+    hosted->setCurrentText(QStringLiteral("both"));
+    Q_EMIT hosted->activated(hosted->currentIndex());
+    settle();
+    for (const plan::Stage &stage : m_state->document()->plan.stages)
+        QVERIFY(stage.memory.hostStates && stage.memory.hostParameters);
+    QVERIFY(m_state->memoryMoves());
+    QVERIFY(m_view->decisions()->tableModel()->rowCount() > 0);
+    m_state->undoStack()->undo();
+    settle();
+    QCOMPARE(hosted->currentText(), QStringLiteral("nothing"));
 }
 
 void TestMemoryView::budgetIsSimulatedAtOnce()

@@ -55,6 +55,8 @@ void CopyScatter::set(std::shared_ptr<const MemoryMoves> moves, DeviceId device)
     double high = 1e-9;
     for (std::size_t d = 0; m_moves && d < m_moves->decisions.size(); ++d) {
         const MemoryMoves::Decision &decision = m_moves->decisions[d];
+        if (decision.what.action == memory::Decision::Action::Drop) // there was nothing to choose
+            continue;
         if (device.valid() && m_moves->tensors[decision.tensor].device != device)
             continue;
         if (!(decision.againSeconds > 0 && decision.copySeconds > 0)) {

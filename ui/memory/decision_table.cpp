@@ -19,6 +19,16 @@ Cell textCell(const QString &text)
     return cell;
 }
 
+QString actionText(Action action)
+{
+    switch (action) {
+    case Action::Recompute: return QObject::tr("recompute");
+    case Action::Swap: return QObject::tr("to the host");
+    case Action::Drop: return QObject::tr("drop"); // the host has it
+    }
+    return {};
+}
+
 Cell figureCell(double figure) { return {QString::number(figure, 'g', 4), figure}; }
 
 } // namespace
@@ -44,9 +54,10 @@ TableData decisionTable(const std::shared_ptr<const MemoryMoves> &moves,
         score.toolTip = QObject::tr("The policy's score: the smallest is evicted first");
         return {secondsCell(what.seconds),
                 textCell(tensor.name),
-                textCell(what.action == Action::Swap ? QObject::tr("to the host") : QObject::tr("recompute")),
+                textCell(actionText(what.action)),
                 {bytesText(what.bytes), static_cast<double>(what.bytes)},
-                {QString::number(tensor.microBatch), static_cast<double>(tensor.microBatch)},
+                {tensor.microBatch < 0 ? QObject::tr("all") : QString::number(tensor.microBatch),
+                 static_cast<double>(tensor.microBatch)},
                 textCell(qt(cluster->device(tensor.device).name)),
                 textCell(tensor.op),
                 secondsCell(what.staleness),
@@ -65,17 +76,20 @@ QString decisionText(const MemoryMoves &moves)
     std::int64_t swapped = 0;
     int swaps = 0;
     int again = 0;
+    int drops = 0;
     for (const MemoryMoves::Decision &decision : moves.decisions) {
         const bool isSwap = decision.what.action == Action::Swap;
         swaps += isSwap ? 1 : 0;
-        again += isSwap ? 0 : 1;
+        again += decision.what.action == Action::Recompute ? 1 : 0;
+        drops += decision.what.action == Action::Drop ? 1 : 0;
         swapped += isSwap ? decision.what.bytes : 0;
     }
-    return QObject::tr("%1 decisions: %2 to the host (%3), %4 to recompute")
-        .arg(moves.decisions.size())
-        .arg(swaps)
-        .arg(bytesText(swapped))
-        .arg(again);
+    const QString text = QObject::tr("%1 decisions: %2 to the host (%3), %4 to recompute")
+                             .arg(moves.decisions.size())
+                             .arg(swaps)
+                             .arg(bytesText(swapped))
+                             .arg(again);
+    return drops == 0 ? text : QObject::tr("%1, %2 of parameters to drop").arg(text).arg(drops);
 }
 
 } // namespace planloom::ui

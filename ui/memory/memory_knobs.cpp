@@ -6,16 +6,39 @@
 #include "ui/widgets/when_seen.h"
 #include "ui/widgets/wrap_layout.h"
 
+#include <QCoreApplication>
 #include <QHBoxLayout>
 #include <QLabel>
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 namespace planloom::ui {
 namespace {
 
 constexpr double kGiga = 1e9;
+
+/// What may lie in the host tier while nothing uses it.
+struct Hosted {
+    const char *name;
+    bool states;
+    bool parameters;
+};
+constexpr Hosted kHosted[] = {
+    {QT_TRANSLATE_NOOP("MemoryKnobs", "nothing"), false, false},
+    {QT_TRANSLATE_NOOP("MemoryKnobs", "states"), true, false},
+    {QT_TRANSLATE_NOOP("MemoryKnobs", "parameters"), false, true},
+    {QT_TRANSLATE_NOOP("MemoryKnobs", "both"), true, true},
+};
+
+int hostedIn(const plan::Memory &memory)
+{
+    const auto *found = std::find_if(std::begin(kHosted), std::end(kHosted), [&](const Hosted &each) {
+        return each.states == memory.hostStates && each.parameters == memory.hostParameters;
+    });
+    return static_cast<int>(found - std::begin(kHosted));
+}
 
 const plan::MemorySetting &settingOf(std::string_view name)
 {
@@ -41,7 +64,8 @@ MemoryKnobs::MemoryKnobs(StudioState *state, QWidget *parent)
       m_budget(new QSpinBox(this)),
       m_director(new QComboBox(this)),
       m_bandwidth(new QLineEdit(this)),
-      m_clock(new QComboBox(this))
+      m_clock(new QComboBox(this)),
+      m_hosted(new QComboBox(this))
 {
     for (const plan::MemoryFilterRow &row : plan::kMemoryFilters) {
         m_policy->addItem(QString::fromUtf8(row.name));
@@ -51,6 +75,8 @@ MemoryKnobs::MemoryKnobs(StudioState *state, QWidget *parent)
         m_director->addItem(QString::fromUtf8(name));
     for (const char *name : {"logical", "measured"}) // in the order of plan::MemoryClock
         m_clock->addItem(QString::fromUtf8(name));
+    for (const Hosted &each : kHosted)
+        m_hosted->addItem(QCoreApplication::translate("MemoryKnobs", each.name));
     m_budget->setRange(0, 100);
     m_budget->setSuffix(tr(" %"));
     m_budget->setSpecialValueText(tr("in bytes"));
@@ -81,8 +107,12 @@ MemoryKnobs::MemoryKnobs(StudioState *state, QWidget *parent)
     add(tr("Clock"), m_clock,
         tr("Which times the policy decides by. logical: predicted ones, the same in every run; measured: a run's own, "
            "measured in its first steps. The views here show the logical clock's decisions"));
-    // On two lines at most: more would leave a low pane no room for the curves.
-    setMinimumWidth(layout->sizeHint().width() - layout->itemAt(layout->count() - 1)->sizeHint().width());
+    add(tr("On host"), m_hosted,
+        tr("What is on the host while nothing uses it: the optimizer's states between updates, or parameters, which "
+           "then count in the budget while they are on a device"));
+    // On two lines at most, the last two on the second one: more would leave a low pane no room for the curves.
+    const auto widthOf = [layout](int at) { return layout->itemAt(at)->sizeHint().width(); };
+    setMinimumWidth(layout->sizeHint().width() - widthOf(layout->count() - 1) - widthOf(layout->count() - 2));
 
     connect(m_policy, &QComboBox::activated, this, &MemoryKnobs::setPolicy);
     connect(m_budget, &QSpinBox::valueChanged, this, [this](int percent) {
@@ -100,6 +130,12 @@ MemoryKnobs::MemoryKnobs(StudioState *state, QWidget *parent)
     connect(m_clock, &QComboBox::activated, this, [this](int index) {
         edit(tr("Memory clock %1").arg(m_clock->itemText(index)),
              [index](plan::Memory &memory) { memory.clock = static_cast<plan::MemoryClock>(index); });
+    });
+    connect(m_hosted, &QComboBox::activated, this, [this](int index) {
+        edit(tr("On the host: %1").arg(m_hosted->itemText(index)), [index](plan::Memory &memory) {
+            memory.hostStates = kHosted[index].states;
+            memory.hostParameters = kHosted[index].parameters;
+        });
     });
     connect(m_bandwidth, &QLineEdit::editingFinished, this, &MemoryKnobs::setBandwidth);
     auto *seen = new WhenSeen(this, [this] { showDocument(); });
@@ -127,8 +163,10 @@ void MemoryKnobs::refresh()
     m_director->setCurrentIndex(static_cast<int>(shown.director));
     m_bandwidth->setText(QString::number(shown.bandwidthOut / kGiga));
     m_clock->setCurrentIndex(static_cast<int>(shown.clock));
-    for (QWidget *field : {static_cast<QWidget *>(m_budget), static_cast<QWidget *>(m_director),
-                           static_cast<QWidget *>(m_bandwidth), static_cast<QWidget *>(m_clock)})
+    m_hosted->setCurrentIndex(hostedIn(shown));
+    for (QWidget *field :
+         {static_cast<QWidget *>(m_budget), static_cast<QWidget *>(m_director), static_cast<QWidget *>(m_bandwidth),
+          static_cast<QWidget *>(m_clock), static_cast<QWidget *>(m_hosted)})
         field->setEnabled(shown.limits());
     m_refreshing = false;
 }

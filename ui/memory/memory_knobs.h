@@ -27,6 +27,7 @@ public:
     /// One edit: this policy with a budget of the share @p share of the activations.
     void take(plan::MemoryFilter filter, double share);
     [[nodiscard]] QComboBox *clock() { return m_clock; }
+    [[nodiscard]] QComboBox *hosted() { return m_hosted; }
 
 private:
     void refresh();
@@ -41,6 +42,7 @@ private:
     QComboBox *m_director;
     QLineEdit *m_bandwidth; ///< GB/s each way; 0: the device's
     QComboBox *m_clock;
+    QComboBox *m_hosted;  ///< what lies on the host: kHosted
     plan::Memory m_shown; ///< in the fields
     bool m_refreshing = false;
 };

@@ -150,7 +150,8 @@ void TensorBands::paintRow(QPainter &painter, int row) const
     else if (row % 2 == 1)
         painter.fillRect(rect, theme().alternateBase);
     painter.setPen(picked ? theme().accentText : theme().text);
-    const QString name = QStringLiteral("%1 · %2").arg(tensor.name).arg(tensor.microBatch);
+    const QString name =
+        tensor.microBatch < 0 ? tensor.name : QStringLiteral("%1 · %2").arg(tensor.name).arg(tensor.microBatch);
     painter.drawText(rect.adjusted(4, 0, nameWidth() - 4 - rect.width(), 0), Qt::AlignVCenter | Qt::AlignLeft,
                      fontMetrics().elidedText(beginningOf(name), Qt::ElideLeft, nameWidth() - 8));
     if (picked) // textures read on the base alone
@@ -214,11 +215,13 @@ QString TensorBands::textAt(const QPoint &point) const
     if (row < 0)
         return {};
     const MemoryMoves::Tensor &tensor = m_moves->tensors[tensorOf(row)];
-    QString text =
-        tr("%1 of micro-batch %2, %3, made by %4")
-            .arg(tensor.name)
-            .arg(tensor.microBatch)
-            .arg(bytesText(tensor.bytes), tensor.op.isEmpty() ? tr("task %1").arg(qt(tensor.made)) : tensor.op);
+    const QString maker = tensor.op.isEmpty() ? tr("task %1").arg(qt(tensor.made)) : tensor.op;
+    QString text = tensor.microBatch < 0
+        ? tr("parameter %1, %2, brought by %3").arg(tensor.name, bytesText(tensor.bytes), maker)
+        : tr("%1 of micro-batch %2, %3, made by %4")
+              .arg(tensor.name)
+              .arg(tensor.microBatch)
+              .arg(bytesText(tensor.bytes), maker);
     for (const simulate::Stay &stay : tensor.stays)
         if (xOf(stay.begin) <= point.x() && point.x() < xOf(stay.end))
             text += tr("\n%1 from %2 to %3").arg(textOf(stay.where), instantText(stay.begin), instantText(stay.end));

@@ -20,6 +20,7 @@ plan::Plan withoutLimits(plan::Plan plan)
         stage.memory.budgetBytes = 0;
         stage.memory.budgetShare = 1;
         stage.memory.trigger = plan::MemoryTrigger::After; // the pool has room for holes, too
+        stage.memory.prefetch = 0;                         // parameters come when they are read
     }
     return plan;
 }

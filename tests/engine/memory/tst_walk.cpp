@@ -52,6 +52,35 @@ Stream branching(int blocks)
     return stream;
 }
 
+/// The same with a parameter of @p bytes for each block, which the host has: the block's product and the backward
+/// operator of it read it. A second micro-batch follows, as 1F1B would have it: parameters are of both.
+Stream withParameters(int blocks, std::int64_t bytes)
+{
+    const Stream one = branching(blocks);
+    Stream stream = one;
+    const auto storages = static_cast<std::int32_t>(one.storages.size());
+    const auto operators = static_cast<std::int32_t>(one.operators.size());
+    for (std::int32_t s = 1; s < storages; ++s) {
+        stream.storages.push_back(one.storages[static_cast<std::size_t>(s)]);
+        stream.storages.back().producer += operators;
+    }
+    for (memory::Operator op : one.operators) {
+        for (auto *list : {&op.inputs, &op.outputs, &op.dies})
+            for (std::int32_t &storage : *list)
+                storage += storage > 0 ? storages - 1 : 0;
+        stream.operators.push_back(std::move(op));
+    }
+    for (std::int32_t b = 0; b < blocks; ++b) {
+        const auto parameter = static_cast<std::int32_t>(stream.storages.size());
+        stream.storages.push_back({bytes, -1, false, true});
+        const std::int32_t backward = 3 * blocks + 2 * (blocks - 1 - b);
+        for (const std::int32_t reader : {3 * b + 1, backward, operators + 3 * b + 1, operators + backward})
+            stream.operators[static_cast<std::size_t>(reader)].inputs.push_back(parameter);
+        stream.operators[static_cast<std::size_t>(operators + backward)].dies.push_back(parameter);
+    }
+    return stream;
+}
+
 /// Fails unless no two storages are in one place at once, every operator finds what it reads, and the budget holds.
 void checkCourse(const Stream &stream, const Limits &limits, const Course &course)
 {
@@ -76,13 +105,17 @@ void checkCourse(const Stream &stream, const Limits &limits, const Course &cours
             continue;
         }
         if (event.kind == Kind::In) {
-            QCOMPARE(host.at(event.hostPlace), event.subject);
+            if (stream.storages[static_cast<std::size_t>(event.subject)].hosted)
+                QCOMPARE(event.hostPlace, -1);
+            else
+                QCOMPARE(host.at(event.hostPlace), event.subject);
             write(*place, event.subject);
             continue;
         }
         const memory::Operator &op = stream.operators[static_cast<std::size_t>(event.subject)];
         for (const std::int32_t input : op.inputs) {
-            if (stream.storages[static_cast<std::size_t>(input)].producer >= 0)
+            const memory::Storage &read = stream.storages[static_cast<std::size_t>(input)];
+            if (read.producer >= 0 || read.hosted)
                 QCOMPARE(at.at(*place), input);
             ++place;
         }
@@ -91,10 +124,11 @@ void checkCourse(const Stream &stream, const Limits &limits, const Course &cours
     }
     for (const Decision &decision : course.decisions) {
         const memory::Event &out = course.events.at(static_cast<std::size_t>(decision.event));
-        const bool swaps = decision.action == Decision::Action::Swap;
-        QCOMPARE(out.kind, swaps ? Kind::Out : Kind::Again);
-        QCOMPARE(out.subject,
-                 swaps ? decision.storage : stream.storages[static_cast<std::size_t>(decision.storage)].producer);
+        const memory::Storage &left = stream.storages[static_cast<std::size_t>(decision.storage)];
+        const bool again = decision.action == Decision::Action::Recompute;
+        QCOMPARE(left.hosted, decision.action == Decision::Action::Drop);
+        QCOMPARE(out.kind, left.hosted ? Kind::In : again ? Kind::Again : Kind::Out);
+        QCOMPARE(out.subject, again ? left.producer : decision.storage);
         const Kind behind = course.events.at(static_cast<std::size_t>(decision.room)).kind;
         QVERIFY(behind == Kind::Run || behind == Kind::Again);
     }
@@ -136,6 +170,9 @@ private slots:
     void largeNumbers();
     void everyPolicyKeepsItsBudget_data();
     void everyPolicyKeepsItsBudget();
+    void parametersComeFromTheHost_data();
+    void parametersComeFromTheHost();
+    void parametersStayWhereThereIsRoom();
     void overlappingIsNotSlower();
     void copiesTakeTimeFromOperators();
     void eachDecisionIsCarriedOut();
@@ -201,6 +238,78 @@ void TestWalk::everyPolicyKeepsItsBudget()
         const auto same = memory::walk(stream, limits);
         QVERIFY(same && same->decisions == course->decisions && same->places == course->places);
     }
+}
+
+void TestWalk::parametersComeFromTheHost_data() { everyPolicyKeepsItsBudget_data(); }
+
+/// Parameters that the host has count in the budget while they are on the device; they leave without a copy.
+void TestWalk::parametersComeFromTheHost()
+{
+    QFETCH(int, filter);
+    QFETCH(int, director);
+    QFETCH(bool, overlaps);
+    constexpr int kBlocks = 6;
+    const Stream stream = withParameters(kBlocks, 448);
+    plan::Memory policy;
+    policy.filter = static_cast<MemoryFilter>(filter);
+    policy.director = static_cast<MemoryDirector>(director);
+    policy.overlaps = overlaps;
+    policy.latency = 0;
+    QCOMPARE(stream.peakBytes() - branching(kBlocks).peakBytes(), kBlocks * 448); // they are of both micro-batches
+    for (const double share : {0.8, 0.6, 0.5}) {
+        policy.budgetShare = share;
+        const Limits limits = memory::limitsOf(policy, stream, 100'000);
+        const auto course = memory::walk(stream, limits);
+        const bool mayThrash = policy.filter == MemoryFilter::Size || policy.filter == MemoryFilter::Random
+            || policy.filter == MemoryFilter::Local; // the cheapest are what was just fetched
+        if (!course && mayThrash && course.error().message.find("cannot hold") != std::string::npos)
+            continue;
+        QVERIFY2(course, course ? "" : course.error().message.c_str());
+        QVERIFY(course->poolBytes <= limits.budget);
+        QVERIFY(course->drops > 0);
+        checkCourse(stream, limits, *course);
+        std::int64_t out = 0;
+        std::int64_t in = 0;
+        std::int64_t drops = 0;
+        for (const memory::Event &event : course->events)
+            if (stream.storages[static_cast<std::size_t>(event.subject)].hosted) {
+                out += event.kind == memory::Event::Kind::Out ? 1 : 0;
+                in += event.kind == memory::Event::Kind::In ? 1 : 0;
+            }
+        for (const Decision &decision : course->decisions)
+            drops += decision.action == Decision::Action::Drop ? 1 : 0;
+        QCOMPARE(out, 0);
+        QCOMPARE(drops, course->drops);
+        QVERIFY(in >= kBlocks + drops); // and what dead ones are read for once more
+        const auto same = memory::walk(stream, limits);
+        QVERIFY(same && same->decisions == course->decisions && same->places == course->places);
+    }
+}
+
+/// Each comes once then, before the operator that reads it first: with prefetching beside those before it.
+void TestWalk::parametersStayWhereThereIsRoom()
+{
+    constexpr int kBlocks = 6;
+    const Stream stream = withParameters(kBlocks, 448);
+    double stalls[2] = {};
+    for (const bool fetches : {false, true}) {
+        plan::Memory policy;
+        policy.filter = MemoryFilter::Delta;
+        policy.budgetShare = 1;
+        policy.latency = 0;
+        policy.prefetch = fetches ? 5 : 0;
+        Limits limits = memory::limitsOf(policy, stream, 1'000'000);
+        limits.budget *= 2; // with holes
+        const auto course = memory::walk(stream, limits);
+        QVERIFY2(course, course ? "" : course.error().message.c_str());
+        QVERIFY(course->decisions.empty());
+        QCOMPARE(std::ssize(course->events), std::ssize(stream.operators) + kBlocks);
+        QCOMPARE(course->hostBytes, 0); // none that is given out anew
+        checkCourse(stream, limits, *course);
+        stalls[fetches ? 1 : 0] = course->stallSeconds;
+    }
+    QCOMPARE(stalls[0], kBlocks * 448 / 1e6);
+    QVERIFY(stalls[1] < stalls[0] / 2);
 }
 
 void TestWalk::overlappingIsNotSlower()

@@ -34,7 +34,7 @@ void TestMemorySettings::textAndBack_data()
                            << "lru,budget=33.3%,director=swap";
     QTest::newRow("all")
         << "random,seed=7,copies=synchronous,bandwidth_in=1e9,host_tier=/tmp,small_share=0.5,latency=0,"
-           "clock=measured"
+           "clock=measured,parameters=host"
         << "random,budget=60%,director=rule,trigger=before,copies=synchronous";
 }
 
@@ -46,7 +46,8 @@ void TestMemorySettings::textAndBack()
     QVERIFY(memory);
     const std::string text = plan::textOf(*memory);
     QVERIFY2(text.starts_with(whole.toStdString()), text.c_str());
-    QCOMPARE(text.find("clock=") != std::string::npos, given.contains("clock=")); // as plans before it
+    for (const char *later : {"clock=", "parameters="}) // others as plans before it
+        QCOMPARE(text.find(later) != std::string::npos, given.contains(later));
     const auto again = plan::memoryFromText(text);
     QVERIFY(again);
     QVERIFY(*again == *memory);
@@ -115,6 +116,14 @@ void TestMemorySettings::inPlanFiles()
     const auto read = plan::documentFromJson(text);
     QVERIFY2(read, read ? "" : read.error().text().c_str());
     QVERIFY(read->plan.stages[0].memory == plan.stages[0].memory);
+    plan::Plan hosted = plan;
+    hosted.stages[0].memory.hostParameters = true;
+    const std::string hostedText = plan::toJson({hosted, subject});
+    QVERIFY(hostedText.find("\"parameters\":\"host\"") != std::string::npos);
+    QVERIFY(text.find("\"parameters\":\"") == std::string::npos); // as plans before it
+    const auto hostedRead = plan::documentFromJson(hostedText);
+    QVERIFY2(hostedRead, hostedRead ? "" : hostedRead.error().text().c_str());
+    QVERIFY(hostedRead->plan.stages[0].memory == hosted.stages[0].memory);
     QVERIFY(text.find("\"policy\":\"delta\"") != std::string::npos);
     QVERIFY(plan::toJson({without, subject}).find("policy") == std::string::npos);
     QVERIFY(plan::textOf(plan::settingsOf(plan.stages[0])) != plan::textOf(plan::settingsOf(without.stages[0])));

@@ -2,6 +2,7 @@
 // Memory policies while a plan trains: the same losses to the bit, in the memory and the order that were predicted.
 #include "engine/base/files.h"
 #include "engine/export/decisions.h"
+#include "engine/plan/validate.h"
 #include "engine/simulate/simulate.h"
 #include "engine/simulate/tensor_stays.h"
 #include "executor/runtime/tiny_training.h"
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <functional>
 #include <map>
 #include <sys/resource.h>
 
@@ -23,6 +25,7 @@ namespace {
 struct Counts {
     int swaps = 0;
     int recomputes = 0;
+    int parameters = 0; ///< copies of them for passes
     std::int64_t arenaBytes = 0;
 };
 
@@ -131,12 +134,21 @@ std::string staysAreWrong(const program::Program &program, const std::vector<tra
                 return decision.tensor == of.tensor && decision.microBatch == of.microBatch
                     && decision.what.action == memory::Decision::Action::Recompute;
             });
+        const bool left =
+            std::any_of(rank.decisions.begin(), rank.decisions.end(), [&](const program::MemoryDecision &decision) {
+                return decision.tensor == of.tensor && decision.microBatch == of.microBatch
+                    && decision.what.action == memory::Decision::Action::Drop;
+            });
+        if (left != (of.microBatch < 0))
+            return "parameters are dropped, and nothing else is";
         const auto is = [&](Where where) {
             return std::any_of(stays.begin(), stays.end(), [&](const auto &stay) { return stay.where == where; });
         };
         if (dropped && !is(Where::Dropped))
             return "a tensor was dropped and is not shown to be";
-        moved += dropped || is(Where::Leaving) ? 1 : 0;
+        if (left && !is(Where::Coming))
+            return "a parameter was dropped and does not come back";
+        moved += dropped || left || is(Where::Leaving) ? 1 : 0;
     }
     std::size_t expected = 0;
     for (const program::Rank &rank : program.ranks)
@@ -189,6 +201,9 @@ private slots:
     void heldOutSamplesAreScoredInThePool();
     void swapsThroughAFile();
     void parametersOnTheHostInBFloat16();
+    void parametersOnTheHost();
+    void refusesParametersOnTheHost_data();
+    void refusesParametersOnTheHost();
     void dropoutAndRunningStatisticsReplay();
     void hostTierThatIsFull();
     void refusals();
@@ -225,8 +240,10 @@ Outcome TestMemory::run(const Layout &layout, const std::string &policy, Counts 
     return trainOn(m_text.path(), m_subject, plan, how, holdout,
                    [&](const program::Program &program, Outcome &outcome) {
                        for (const program::Task &task : program.tasks) {
-                           if (const auto *swap = task.as<program::Swap>())
+                           if (const auto *swap = task.as<program::Swap>()) {
                                counts.swaps += swap->out ? 1 : 0;
+                               counts.parameters += program.copyOf(*swap).parameter ? 1 : 0;
+                           }
                            const auto *compute = task.as<program::Compute>();
                            if (compute != nullptr && compute->pass == program::Pass::Recompute)
                                counts.recomputes += compute->lastCall - compute->firstCall;
@@ -276,6 +293,13 @@ void TestMemory::lossesAreThoseWithoutALimit_data()
         "capuchin,budget=60%",
         "ahead,budget=50%",
         "delta,budget=60%,optimizer_state=host",
+        "delta,budget=60%,parameters=host",
+        "delta,budget=60%,parameters=host,optimizer_state=host",
+        "delta,budget=50%,parameters=host,director=swap,bandwidth_out=2e8,bandwidth_in=2e8",
+        "delta,budget=60%,parameters=host,copies=synchronous,prefetch=0",
+        "dtr,budget=60%,trigger=after,parameters=host",
+        "ahead,budget=50%,parameters=host,optimizer_state=host",
+        "capuchin,budget=60%,parameters=host",
     };
     for (const auto &[where, layout] : layouts)
         for (const char *policy : policies)
@@ -300,6 +324,7 @@ void TestMemory::lossesAreThoseWithoutALimit()
     QVERIFY2(outcome.problem.empty(), outcome.problem.c_str());
     QCOMPARE(outcome.losses, expected); // to the bit
     QVERIFY(counts.swaps + counts.recomputes > 0);
+    QCOMPARE(counts.parameters > 0, policy.contains("parameters=host"));
     if (policy.contains("director=swap"))
         QCOMPARE(counts.recomputes, 0);
     if (policy.contains("director=recompute"))
@@ -311,11 +336,13 @@ void TestMemory::heldOutSamplesAreScoredInThePool()
     const Layout layout{{{}}, 8, 2, plan::ScheduleKind::GPipe};
     Counts counts;
     const Outcome free = run(layout, "none", counts, 0.2, true);
-    const Outcome limited = run(layout, "delta,budget=60%", counts, 0.2, true);
     QVERIFY2(free.problem.empty(), free.problem.c_str());
-    QVERIFY2(limited.problem.empty(), limited.problem.c_str());
-    QVERIFY(limited.evaluation.loss == free.evaluation.loss); // to the bit
-    QCOMPARE(limited.losses, free.losses);
+    for (const char *parameters : {"", ",parameters=host", ",parameters=host,optimizer_state=host"}) {
+        const Outcome limited = run(layout, std::string("delta,budget=60%") + parameters, counts, 0.2, true);
+        QVERIFY2(limited.problem.empty(), limited.problem.c_str());
+        QVERIFY(limited.evaluation.loss == free.evaluation.loss); // to the bit
+        QCOMPARE(limited.losses, free.losses);
+    }
 }
 
 void TestMemory::swapsThroughAFile()
@@ -325,7 +352,8 @@ void TestMemory::swapsThroughAFile()
     Counts counts;
     const Outcome free = run(layout, "none", counts);
     const std::string tier = ",host_tier=" + folder.path().toStdString();
-    for (const char *states : {"", ",optimizer_state=host"}) {
+    for (const char *states :
+         {"", ",optimizer_state=host", ",parameters=host", ",optimizer_state=host,parameters=host"}) {
         const Outcome limited = run(layout, "delta,budget=60%,director=swap" + tier + states, counts);
         QVERIFY2(limited.problem.empty(), limited.problem.c_str());
         QVERIFY(counts.swaps > 0);
@@ -379,6 +407,45 @@ void TestMemory::parametersOnTheHostInBFloat16()
         QVERIFY(onHost.arenaBytes < onDevice.arenaBytes);
     }
     QVERIFY(QDir(folder.path()).isEmpty());
+}
+
+/// The arena is smaller by the parameters, and by the states where these are on the host, too: what the update needs at
+/// once is a part of them, for which the pool is large enough.
+void TestMemory::parametersOnTheHost()
+{
+    const StageLayout two{{0.5, 0.5}};
+    const auto rankOf = [&](const std::string &where, std::int64_t &parameters) {
+        plan::Plan plan = planOf(m_subject, {{two}, 8, 2, plan::ScheduleKind::GPipe});
+        plan.stages.front().memory = *plan::memoryFromText("delta,budget=150000" + where);
+        const auto program = compile::compilePlan(plan, m_subject);
+        [&] { QVERIFY2(program, program ? "" : program.error().message.c_str()); }();
+        parameters = 0;
+        for (const program::Bucket &bucket : program->buckets)
+            parameters += bucket.bytes();
+        return program->ranks.front();
+    };
+    std::int64_t bytes = 0;
+    const program::Rank kept = rankOf("", bytes);
+    QVERIFY(kept.hostedParts.empty());
+    QVERIFY(bytes > 150000);
+    for (const bool states : {false, true}) {
+        const program::Rank hosted =
+            rankOf(states ? ",parameters=host,optimizer_state=host" : ",parameters=host", bytes);
+        const std::int64_t away = bytes * (states ? 3 : 1);
+        QCOMPARE(kept.persistentBytes - hosted.persistentBytes, away);
+        std::int64_t inParts = 0;
+        std::int64_t largest = 0;
+        for (const program::HostCopy &part : hosted.hostedParts) {
+            inParts += part.bytes;
+            largest = std::max(largest, part.bytes);
+            QVERIFY(part.host % 4096 == 0 && part.host + part.bytes <= hosted.hostBytes);
+        }
+        QVERIFY(hosted.hostedParts.size() > 1);
+        QVERIFY(largest < away / 2);
+        QCOMPARE(inParts, away);
+        QVERIFY(kept.arenaBytes - hosted.arenaBytes > away / 2); // pools differ in holes, or by the largest part
+        QCOMPARE(hosted.hostedStates.bytes, 0);
+    }
 }
 
 /// Held-out samples are scored by the running statistics: had an operator that ran again tracked its batch twice, they
@@ -461,6 +528,8 @@ void TestMemory::refusals()
         {{{{}}, 8, 1}, "delta,budget=60%,director=swap,host_tier=/dev/full", "cannot be made in /dev/full"},
         {{{{}}, 8, 1}, "delta,budget=60%,optimizer_state=host,host_bytes=4096", "the optimizer's state takes"},
         {{{{}}, 8, 1}, "delta,budget=60%,optimizer_state=disk", "give device, host"},
+        {{{{}}, 8, 1}, "delta,budget=60%,parameters=disk", "memory setting parameters is \"disk\"; give device, host"},
+        {{{{}}, 8, 1}, "delta,budget=60%,parameters=host,host_bytes=4096", "parameters take"},
         {{{{{1.0}, plan::Recompute::Full}}, 8, 1}, "delta", "recomputes all of its forward pass"},
         {{{{}, {}, {}, {}}, 8, 4, plan::ScheduleKind::Interleaved1F1B, {0, 1, 0, 1}}, "delta", "shares its devices"},
         {{{{}}, 8, 1}, "delta,budget=0%", "more than 0% and at most 100%"},
@@ -473,6 +542,39 @@ void TestMemory::refusals()
         const std::string wrong = fails(layout, policy, wanted);
         QVERIFY2(wrong.empty(), wrong.c_str());
     }
+}
+
+void TestMemory::refusesParametersOnTheHost_data()
+{
+    using Change = std::function<void(plan::Plan &)>;
+    QTest::addColumn<Change>("change");
+    QTest::addColumn<QString>("wanted");
+    QTest::newRow("ZeRO") << Change([](plan::Plan &plan) { plan.stages.front().zero = 2; })
+                          << "ZeRO 2 cuts what replicas have of them; set memory.zero to 0";
+    QTest::newRow("bfloat16") << Change([](plan::Plan &plan) { plan.precision = plan::Precision::BFloat16; })
+                              << "set precision to fp32";
+    QTest::newRow("averages") << Change([](plan::Plan &plan) {
+        plan.exchange.policy = plan::ExchangePolicy::DelayedAveraging;
+    }) << "set exchange.policy to all-reduce";
+    QTest::newRow("norms") << Change([](plan::Plan &plan) {
+        plan.optimizer.rule = *update::ConfiguredRule::named("lamb");
+    }) << "set optimizer.rule to one without norms";
+}
+
+void TestMemory::refusesParametersOnTheHost()
+{
+    using Change = std::function<void(plan::Plan &)>;
+    QFETCH(Change, change);
+    QFETCH(QString, wanted);
+    const StageLayout two{{0.5, 0.5}};
+    plan::Plan plan = planOf(m_subject, {{two}, 8, 2, plan::ScheduleKind::GPipe});
+    plan.stages.front().memory = *plan::memoryFromText("delta,budget=60%,parameters=host");
+    QVERIFY(plan::validate(plan, m_subject).ok());
+    change(plan);
+    const Status refused = plan::validate(plan, m_subject);
+    QVERIFY(!refused);
+    const QString text = QString::fromStdString(refused.error().message);
+    QVERIFY2(text.contains("memory.parameters") && text.contains(wanted), qPrintable(text));
 }
 
 QTEST_GUILESS_MAIN(TestMemory)
