@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/memory/walker.h"
 
+#include "engine/base/units.h"
+
 #include <algorithm>
+#include <fmt/format.h>
 #include <limits>
+#include <string>
 #include <utility>
 
 namespace planloom::memory {
@@ -95,6 +99,40 @@ std::optional<Decision> Walker::direct(std::int32_t index)
     const bool recompute = !canSwap || (canRecompute && made.ratio > m_limits.policy.threshold);
     made.action = recompute ? Decision::Action::Recompute : Decision::Action::Swap;
     return made;
+}
+
+/// What is said where nothing can be chosen, and @p bytes are wanted.
+Error Walker::noCandidate(std::int64_t bytes) const
+{
+    std::vector<std::int32_t> held;
+    for (std::size_t i = 0; i < m_items.size(); ++i)
+        if (m_items[i].locks > 0 && m_items[i].place != BlockPool::kNone)
+            held.push_back(static_cast<std::int32_t>(i));
+    std::stable_sort(held.begin(), held.end(),
+                     [&](std::int32_t a, std::int32_t b) { return storage(a).bytes > storage(b).bytes; });
+    constexpr std::size_t kShown = 4;
+    std::string names;
+    for (std::size_t i = 0; i < std::min(held.size(), kShown); ++i)
+        names += (i > 0 ? ", " : "") + (m_nameOf ? m_nameOf(held[i]) : fmt::format("storage {}", held[i])) + " ("
+            + format(Bytes(storage(held[i]).bytes)) + ")";
+    const std::string locked =
+        held.empty() ? "" : ", locked are " + names + (held.size() > kShown ? " and others" : "");
+    const bool inPieces = m_pool.used() + bytes <= m_limits.budget;
+    const bool swaps = m_limits.policy.director != plan::MemoryDirector::Recompute;
+    const bool needsHost = swaps && std::any_of(m_candidates.begin(), m_candidates.end(), [&](std::int32_t each) {
+                               return mayLeave(each) && !hasRoomOnHost(each);
+                           });
+    if (needsHost)
+        return badInput(
+            fmt::format("a memory budget of {} needs more room on the host than host_bytes allow: {} are "
+                        "wanted on the device, and {} of {} on the host are taken{}; give more host_bytes, a "
+                        "larger budget or smaller micro-batches",
+                        format(Bytes(m_limits.budget)), format(Bytes(m_pool.used() + bytes)),
+                        format(Bytes(m_host.used())), format(Bytes(m_limits.policy.hostBytes)), locked));
+    return badInput(fmt::format("a memory budget of {} cannot hold what one operator needs at once: {} are wanted{} "
+                                "and nothing more may leave{}; give a larger budget or smaller micro-batches",
+                                format(Bytes(m_limits.budget)), format(Bytes(m_pool.used() + bytes)),
+                                inPieces ? ", of which no single hole is left," : "", locked));
 }
 
 void Walker::evict(std::int32_t index)

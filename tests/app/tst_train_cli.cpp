@@ -141,6 +141,10 @@ private Q_SLOTS:
             << replicas + QStringList{"--precision", "bf16"} << "delta,budget=70%,optimizer_state=host";
         QTest::newRow("parameters on the host")
             << gpipe << "delta,budget=60%,director=swap,parameters=host,optimizer_state=host";
+        QTest::newRow("tensor parallel, all on the host")
+            << QStringList{"--cluster", "local:2",       "--planner", "manual", "--batch",
+                           "4",         "--micro-batch", "2",         "--set",  "tensor=2"}
+            << "delta,budget=70%,parameters=host,optimizer_state=host";
         QTest::newRow("tensor parallel") << QStringList{"--cluster", "local:2",       "--planner", "manual", "--batch",
                                                         "4",         "--micro-batch", "2",         "--set",  "tensor=2"}
                                          << "delta,budget=70%";

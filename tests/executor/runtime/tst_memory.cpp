@@ -2,7 +2,6 @@
 // Memory policies while a plan trains: the same losses to the bit, in the memory and the order that were predicted.
 #include "engine/base/files.h"
 #include "engine/export/decisions.h"
-#include "engine/plan/validate.h"
 #include "engine/simulate/simulate.h"
 #include "engine/simulate/tensor_stays.h"
 #include "executor/runtime/tiny_training.h"
@@ -12,7 +11,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <functional>
 #include <map>
 #include <sys/resource.h>
 
@@ -201,9 +199,6 @@ private slots:
     void heldOutSamplesAreScoredInThePool();
     void swapsThroughAFile();
     void parametersOnTheHostInBFloat16();
-    void parametersOnTheHost();
-    void refusesParametersOnTheHost_data();
-    void refusesParametersOnTheHost();
     void dropoutAndRunningStatisticsReplay();
     void hostTierThatIsFull();
     void refusals();
@@ -409,45 +404,6 @@ void TestMemory::parametersOnTheHostInBFloat16()
     QVERIFY(QDir(folder.path()).isEmpty());
 }
 
-/// The arena is smaller by the parameters, and by the states where these are on the host, too: what the update needs at
-/// once is a part of them, for which the pool is large enough.
-void TestMemory::parametersOnTheHost()
-{
-    const StageLayout two{{0.5, 0.5}};
-    const auto rankOf = [&](const std::string &where, std::int64_t &parameters) {
-        plan::Plan plan = planOf(m_subject, {{two}, 8, 2, plan::ScheduleKind::GPipe});
-        plan.stages.front().memory = *plan::memoryFromText("delta,budget=150000" + where);
-        const auto program = compile::compilePlan(plan, m_subject);
-        [&] { QVERIFY2(program, program ? "" : program.error().message.c_str()); }();
-        parameters = 0;
-        for (const program::Bucket &bucket : program->buckets)
-            parameters += bucket.bytes();
-        return program->ranks.front();
-    };
-    std::int64_t bytes = 0;
-    const program::Rank kept = rankOf("", bytes);
-    QVERIFY(kept.hostedParts.empty());
-    QVERIFY(bytes > 150000);
-    for (const bool states : {false, true}) {
-        const program::Rank hosted =
-            rankOf(states ? ",parameters=host,optimizer_state=host" : ",parameters=host", bytes);
-        const std::int64_t away = bytes * (states ? 3 : 1);
-        QCOMPARE(kept.persistentBytes - hosted.persistentBytes, away);
-        std::int64_t inParts = 0;
-        std::int64_t largest = 0;
-        for (const program::HostCopy &part : hosted.hostedParts) {
-            inParts += part.bytes;
-            largest = std::max(largest, part.bytes);
-            QVERIFY(part.host % 4096 == 0 && part.host + part.bytes <= hosted.hostBytes);
-        }
-        QVERIFY(hosted.hostedParts.size() > 1);
-        QVERIFY(largest < away / 2);
-        QCOMPARE(inParts, away);
-        QVERIFY(kept.arenaBytes - hosted.arenaBytes > away / 2); // pools differ in holes, or by the largest part
-        QCOMPARE(hosted.hostedStates.bytes, 0);
-    }
-}
-
 /// Held-out samples are scored by the running statistics: had an operator that ran again tracked its batch twice, they
 /// would differ.
 void TestMemory::dropoutAndRunningStatisticsReplay()
@@ -542,39 +498,6 @@ void TestMemory::refusals()
         const std::string wrong = fails(layout, policy, wanted);
         QVERIFY2(wrong.empty(), wrong.c_str());
     }
-}
-
-void TestMemory::refusesParametersOnTheHost_data()
-{
-    using Change = std::function<void(plan::Plan &)>;
-    QTest::addColumn<Change>("change");
-    QTest::addColumn<QString>("wanted");
-    QTest::newRow("ZeRO") << Change([](plan::Plan &plan) { plan.stages.front().zero = 2; })
-                          << "ZeRO 2 cuts what replicas have of them; set memory.zero to 0";
-    QTest::newRow("bfloat16") << Change([](plan::Plan &plan) { plan.precision = plan::Precision::BFloat16; })
-                              << "set precision to fp32";
-    QTest::newRow("averages") << Change([](plan::Plan &plan) {
-        plan.exchange.policy = plan::ExchangePolicy::DelayedAveraging;
-    }) << "set exchange.policy to all-reduce";
-    QTest::newRow("norms") << Change([](plan::Plan &plan) {
-        plan.optimizer.rule = *update::ConfiguredRule::named("lamb");
-    }) << "set optimizer.rule to one without norms";
-}
-
-void TestMemory::refusesParametersOnTheHost()
-{
-    using Change = std::function<void(plan::Plan &)>;
-    QFETCH(Change, change);
-    QFETCH(QString, wanted);
-    const StageLayout two{{0.5, 0.5}};
-    plan::Plan plan = planOf(m_subject, {{two}, 8, 2, plan::ScheduleKind::GPipe});
-    plan.stages.front().memory = *plan::memoryFromText("delta,budget=60%,parameters=host");
-    QVERIFY(plan::validate(plan, m_subject).ok());
-    change(plan);
-    const Status refused = plan::validate(plan, m_subject);
-    QVERIFY(!refused);
-    const QString text = QString::fromStdString(refused.error().message);
-    QVERIFY2(text.contains("memory.parameters") && text.contains(wanted), qPrintable(text));
 }
 
 QTEST_GUILESS_MAIN(TestMemory)
