@@ -77,8 +77,8 @@ void TestHostedParameters::arenaIsSmallerByThem()
 void TestHostedParameters::partsFollowEachOther()
 {
     const StageLayout one;
-    plan::Plan plan = planOf(m_subject, {{one}, 8, 2, plan::ScheduleKind::GPipe});
-    plan.stages.front().memory = *plan::memoryFromText("delta,budget=200000,parameters=host,optimizer_state=host");
+    plan::Plan plan = planOf(m_subject, {{one}, 2, 2, plan::ScheduleKind::GPipe});
+    plan.stages.front().memory = *plan::memoryFromText("delta,budget=60%,parameters=host,optimizer_state=host");
     const auto program = compile::compilePlan(plan, m_subject);
     QVERIFY2(program, program ? "" : program.error().message.c_str());
     const std::vector<program::HostCopy> &parts = program->ranks.front().hostedParts;
