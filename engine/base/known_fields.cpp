@@ -12,6 +12,11 @@ namespace planloom {
 
 void refuseOthers(JsonReader &reader, std::initializer_list<std::string_view> known)
 {
+    refuseOthers(reader, std::span(known.begin(), known.size()));
+}
+
+void refuseOthers(JsonReader &reader, std::span<const std::string_view> known)
+{
     if (!reader.value().is_object())
         return;
     for (const auto &[key, value] : reader.value().items())

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/base/files.h"
 #include "engine/base/json_reader.h"
+#include "engine/base/known_fields.h"
 #include "engine/plan/admm_training_json.h"
 #include "engine/plan/plan_json.h"
 #include "engine/plan/sampled_job_json.h"
@@ -240,6 +241,10 @@ void memoryFrom(JsonReader &reader, Stage &stage)
     if (!reader.has("memory"))
         return;
     JsonReader memory = reader.object("memory");
+    std::vector<std::string_view> known{"recompute", "offload", "zero", "policy"};
+    for (const MemorySetting &setting : memorySettings())
+        known.emplace_back(setting.name);
+    refuseOthers(memory, known);
     if (memory.has("recompute") && memory.value()["recompute"].is_boolean()) {
         stage.recompute = memory.flag("recompute", false) ? Recompute::Full : Recompute::None;
     } else {
@@ -281,6 +286,8 @@ void layersFrom(JsonReader &reader, Stage &stage)
 Stage stageFrom(JsonReader &reader, const cluster::Cluster &cluster)
 {
     Stage stage;
+    refuseOthers(reader,
+                 {"name", "layers", "ops", "devices", "mesh", "replica_shares", "shardings", "memory", "registers"});
     stage.name = reader.text("name", std::string());
     layersFrom(reader, stage);
     reader.each("devices", [&](JsonReader &entry) {
@@ -305,6 +312,7 @@ Stage stageFrom(JsonReader &reader, const cluster::Cluster &cluster)
 Schedule scheduleFrom(JsonReader reader)
 {
     Schedule made;
+    refuseOthers(reader, {"kind", "warmup", "order", "lane_policy"});
     const std::string kind = reader.text("kind");
     if (const auto known = scheduleFromName(kind))
         made.kind = *known;
@@ -333,6 +341,7 @@ Schedule scheduleFrom(JsonReader reader)
 LearningRateSchedule learningRateFrom(JsonReader reader)
 {
     LearningRateSchedule schedule;
+    refuseOthers(reader, {"kind", "warmup_steps", "total_steps", "minimum"});
     const std::string kind = reader.text("kind", name(schedule.kind));
     if (const auto known = learningRateKindFromName(kind))
         schedule.kind = *known;
@@ -380,6 +389,7 @@ Optimizer optimizerFrom(JsonReader reader)
     if (reader.has("schedule"))
         optimizer.schedule = learningRateFrom(reader.object("schedule"));
     reader.each("groups", [&optimizer](JsonReader &entry) {
+        refuseOthers(entry, {"match", "weight_decay", "learning_rate_factor"});
         ParameterGroup group{entry.text("match"), optimizer.weightDecay, 1};
         group.weightDecay = entry.number("weight_decay", group.weightDecay);
         group.learningRateFactor = entry.number("learning_rate_factor", group.learningRateFactor);
@@ -392,6 +402,7 @@ namespace {
 
 Annotation annotationFrom(JsonReader &reader)
 {
+    refuseOthers(reader, {"scope", "strategy", "devices"});
     Annotation annotation{reader.text("scope"), Annotation::Kind::Replicate,
                           static_cast<int>(reader.integerOr("devices", 0, 1, cluster::kMostDevices))};
     const std::string strategy = reader.text("strategy");
@@ -448,6 +459,7 @@ void sparseFrom(JsonReader &reader, SparseExchange &sparse)
         sparse.scheduling = *scheduling;
     reader.each("tables", [&](JsonReader &entry) {
         SparseTable table;
+        refuseOthers(entry, {"parameter", "strategy", "split"});
         table.parameter = entry.text("parameter");
         const auto strategy = findTableStrategy(entry.text("strategy", name(table.strategy)));
         if (!strategy)
@@ -467,8 +479,12 @@ void exchangeFrom(JsonReader reader, Plan &plan)
             from.fail(field, policy.error().message);
         return policy ? *policy : ExchangePolicy::AllReduce;
     };
+    refuseOthers(reader,
+                 {"kind", "groups", "dense", "across_steps", "bucket_bytes", "local_steps", "delay", "local_weight",
+                  "merge", "warmup_steps", "inside", "scheduling", "tables"});
     plan.exchange.policy = policyOf(reader, "kind");
     reader.each("groups", [&](JsonReader &entry) {
+        refuseOthers(entry, {"match", "kind"});
         plan.exchange.groups.push_back({entry.text("match"), policyOf(entry, "kind")});
     });
     if (reader.has("dense"))
@@ -521,6 +537,13 @@ json exchangeToJson(const Plan &plan)
 Plan planFrom(JsonReader &top, const cluster::Cluster &cluster)
 {
     Plan plan;
+    // Those of the last two lines stand in what `plan --json` prints.
+    refuseOthers(top, {"schema",        "model",       "cluster",        "planner",  "annotations", "global_batch",
+                       "micro_batches", "stages",      "schedule",       "exchange", "precision",   "optimizer",
+                       "training",      "job",         "roles",          "estimate", "predicted",   "why",
+                       "embedded", //
+                       "notation",      "block_split", "search_seconds", "complete", "space",       "notes",
+                       "alternatives",  "pareto",      "comparison"});
     plan.modelName = top.object("model").text("name");
     plan.modelSource = top.object("model").text("source", std::string());
     plan.clusterName = top.object("cluster").text("name");

@@ -623,6 +623,27 @@ private slots:
         QTest::newRow("exchange group") << "\"kind\":\"all-reduce\""
                                         << "\"groups\":[{\"match\":\"*\",\"kind\":\"gossip\"}],\"kind\":\"all-reduce\""
                                         << "gradient exchange \"gossip\" is not known; there is all-reduce" << 13;
+        QTest::newRow("misspelt") << "\"micro_batches\": 4,"
+                                  << "\"micro_batches\": 4, \"precison\": \"bf16\","
+                                  << "field \"precison\": is not known; there are schema, " << 7;
+        QTest::newRow("misspelt in memory")
+            << "\"offload\":[]"
+            << "\"policy\":\"delta\",\"budgt\":\"30%\""
+            << "field \"stages[0].memory.budgt\": is not known; there are recompute, offload, zero, policy, budget"
+            << 9;
+        QTest::newRow("misspelt in a stage") << "\"mesh\":[]"
+                                             << "\"meshes\":[]"
+                                             << "field \"stages[0].meshes\": is not known" << 9;
+        QTest::newRow("misspelt in the schedule") << "\"order\":{"
+                                                  << "\"oder\":{"
+                                                  << "field \"schedule.oder\": is not known" << 12;
+        QTest::newRow("misspelt in the exchange") << "\"kind\":\"all-reduce\""
+                                                  << "\"kind\":\"dasgd\",\"localsteps\":7"
+                                                  << "field \"exchange.localsteps\": is not known" << 13;
+        QTest::newRow("misspelt of a table")
+            << "\"kind\":\"all-reduce\""
+            << "\"kind\":\"embrace\",\"tables\":[{\"parameter\":\"wte\",\"spilt\":false}]"
+            << "field \"exchange.tables[0].spilt\": is not known; there are parameter, strategy, split" << 13;
         QTest::newRow("offload") << "\"offload\":[]"
                                  << "\"offload\":[\"a\"]"
                                  << "offload is not supported" << 9;
