@@ -177,7 +177,8 @@ void addTrainingSettings(CLI::App *verb, PlanOptions &options)
             "local_weight=X, merge=corrected or convex, warmup_steps=N, inside=replica or machine; embrace "
             "with scheduling=fifo, horizontal or 2d, tables=PARAMETER[:STRATEGY[:split]][+...], where STRATEGY "
             "is all-to-all, all-gather, parameter-server or all-reduce (tables left out: all, in the way that "
-            "simulates fastest), and dense=dasgd with its settings for all other parameters")
+            "simulates fastest), and dense=dasgd with its settings for all other parameters; all-reduce and embrace "
+            "with across_steps=true, false or auto: sums end in the next step, before what reads them")
         ->check([](const std::string &text) {
             return text.empty() ? std::string("it is empty; give all-reduce, dasgd or embrace, or leave the option out")
                                 : std::string();

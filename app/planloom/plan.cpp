@@ -118,7 +118,8 @@ Status checkAdmm(const PlanOptions &options)
 Status checkOptions(const PlanOptions &options)
 {
     if (const auto memory = planners::memoryRequest(options.memory); !isLimit(options.memory) && !memory)
-        return badInput("--memory: " + memory.error().message + "; or give limit or ignore");
+        return badInput("--memory: " + memory.error().message
+                        + "; --memory limit and --memory ignore are without a policy");
     if (const auto exchange = planners::exchangeRequest(options.exchange); !options.exchange.empty() && !exchange)
         return badInput("--exchange: " + exchange.error().message);
     if (!options.from.empty())

@@ -103,7 +103,7 @@ Status setDense(Exchange &exchange, std::string_view value)
 {
     const auto dense = findExchangePolicy(value);
     if (!dense)
-        return dense.error();
+        return badInput(fmt::format("exchange setting {} is \"{}\"; give all-reduce or dasgd", kDense, value));
     exchange.dense = *dense;
     return checkDense(exchange);
 }
@@ -117,7 +117,7 @@ bool isOfAverages(std::string_view key)
 Status setAcrossSteps(Exchange &exchange, std::string_view value)
 {
     if (value != "true" && value != "false")
-        return badInput(fmt::format("exchange setting {} is \"{}\"; give true or false", kAcrossSteps, value));
+        return badInput(fmt::format("exchange setting {} is \"{}\"; give true, false or auto", kAcrossSteps, value));
     exchange.acrossSteps = value == "true";
     return {};
 }

@@ -101,8 +101,8 @@ Status set(SparseExchange &exchange, std::string_view key, std::string_view valu
         return scheduling ? Status() : scheduling.error();
     }
     if (key != "tables")
-        return badInput(
-            fmt::format("exchange embrace has no setting \"{}\"; it has scheduling, tables and dense", key));
+        return badInput(fmt::format(
+            "exchange embrace has no setting \"{}\"; it has scheduling, tables, dense and across_steps", key));
     while (true) {
         const std::size_t plus = value.find('+');
         auto table = tableFromText(value.substr(0, plus));

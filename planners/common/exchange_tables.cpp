@@ -6,6 +6,7 @@
 #include "planners/common/exchange_seconds.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <limits>
 
@@ -65,6 +66,24 @@ Status findTables(plan::Plan &plan, const Problem &problem, bool findsScheduling
     return {};
 }
 
+/// Why table @p index is not exchanged by rows.
+std::string whyWhole(plan::Plan plan, const Problem &problem, std::size_t index)
+{
+    plan.exchange.sparse.tables[index].strategy = TableStrategy::AllToAll;
+    const Result<double> seconds = stepSeconds(plan, problem.subject);
+    return seconds ? ", which simulates fastest" : "; by rows: " + seconds.error().message;
+}
+
+std::string noMatch(const std::string &pattern, const Problem &problem)
+{
+    const std::vector<std::string> tables = plan::lookedUpTables(*problem.subject.graph);
+    return fmt::format("exchange embrace: \"{}\" matches no table of model {} that is looked up by an input and by "
+                       "nothing else; {}",
+                       pattern, problem.subject.graph->name(),
+                       tables.empty() ? "it has none: tied tables can be untied, or exchange by all-reduce"
+                                      : fmt::format("it has {}", fmt::join(tables, ", ")));
+}
+
 Status expandPatterns(plan::Plan &plan, const Problem &problem)
 {
     std::vector<SparseTable> expanded;
@@ -78,9 +97,7 @@ Status expandPatterns(plan::Plan &plan, const Problem &problem)
             if (plan::matches(table.parameter, name))
                 expanded.push_back({name, table.strategy, table.split});
         if (expanded.size() == before)
-            return badInput(fmt::format("exchange embrace: \"{}\" matches no table of model {} that is looked up by an "
-                                        "input and by nothing else",
-                                        table.parameter, problem.subject.graph->name()));
+            return badInput(noMatch(table.parameter, problem));
     }
     plan.exchange.sparse.tables = std::move(expanded);
     return {};
@@ -120,11 +137,10 @@ Status fillInTables(plan::Plan &plan, const Problem &problem, bool findsScheduli
     } else {
         if (Status found = findTables(plan, problem, findsScheduling); !found)
             return found;
-        for (const SparseTable &table : plan.exchange.sparse.tables)
-            if (table.strategy == TableStrategy::AllReduce)
-                notes.push_back(fmt::format("table {} is summed up as a whole, which simulates fastest or is all that "
-                                            "this plan allows",
-                                            table.parameter));
+        for (std::size_t t = 0; t < plan.exchange.sparse.tables.size(); ++t)
+            if (plan.exchange.sparse.tables[t].strategy == TableStrategy::AllReduce)
+                notes.push_back(fmt::format("table {} is summed up as a whole{}",
+                                            plan.exchange.sparse.tables[t].parameter, whyWhole(plan, problem, t)));
     }
     for (const std::string &table : dropDecayOfRows(plan))
         notes.push_back(

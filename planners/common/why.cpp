@@ -289,6 +289,18 @@ private:
         return averages ? "the average of parameters" : kTrafficNames[traffic];
     }
 
+    /// Those that @p rank waits for, beside what is sent.
+    [[nodiscard]] const char *othersOf(RankId rank) const
+    {
+        if (m_plan.job)
+            return "other roles";
+        if (m_plan.admm)
+            return "other workers";
+        if (m_plan.stages.size() > 1)
+            return "other stages";
+        return m_program.ranks[rank.index()].hostBytes > 0 ? "copies to and from the host" : "other replicas";
+    }
+
     void limit(const Ledger &ledger, RankId rank, plan::StageWhy &why) const
     {
         Intervals all;
@@ -315,10 +327,7 @@ private:
             why.detail += fmt::format(", {:.0f} % waits for {} over {}", share(longest), nameOf(worst),
                                       linkOf(m_program.tasks[*ledger.longest[worst]]));
         if (const double bubble = share(std::max(0.0, why.idleSeconds - waiting)); bubble >= kWorthSaying)
-            why.detail += fmt::format(", {:.0f} % for other {}", bubble,
-                                      m_plan.job        ? "roles"
-                                          : m_plan.admm ? "workers"
-                                                        : "stages");
+            why.detail += fmt::format(", {:.0f} % for {}", bubble, othersOf(rank));
         const std::int64_t peak = m_program.ranks[rank.index()].arenaBytes;
         if (static_cast<double>(peak) > kFull * static_cast<double>(why.capacityBytes))
             why.detail += fmt::format("; its memory is {:.0f} % full",
