@@ -157,10 +157,24 @@ private slots:
         const auto nothing = planners::withExchange(testing::planned(problem, "data-parallel"), problem,
                                                     must(planners::exchangeRequest("embrace,tables=decoder.*")));
         QVERIFY(!nothing && nothing.error().message.find("matches no table") != std::string::npos);
+        QVERIFY(nothing.error().message.ends_with("; it has embedding.weight"));
         const planners::Problem tied = recurrent(true);
         const auto refused = planners::withExchange(testing::planned(tied, "data-parallel"), tied,
                                                     must(planners::exchangeRequest("embrace")));
         QVERIFY(!refused && refused.error().message.find("no table that is looked up") != std::string::npos);
+    }
+
+    /// What no table allows that is exchanged by rows leaves it whole, if nobody asked for rows.
+    void notesSayWhyTablesStayWhole()
+    {
+        planners::Problem problem = recurrent(false);
+        problem.optimizer.clipNorm = 1;
+        const planners::PlanReport report = withExchange(problem, "embrace");
+        QCOMPARE(report.plan.exchange.sparse.tables.at(0).strategy, plan::TableStrategy::AllReduce);
+        QVERIFY(!report.notes.empty());
+        QVERIFY2(report.notes[0].starts_with("table embedding.weight is summed up as a whole; by rows: gradients are "
+                                             "clipped to a norm of 1"),
+                 report.notes[0].c_str());
     }
 
     /// A delay that hides the average of all but the table, which is found, too.
