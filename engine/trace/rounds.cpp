@@ -21,8 +21,10 @@ std::optional<Round> wholeRound(const Rounds &rounds, std::span<const Window> wi
     round.first = static_cast<std::int64_t>(first);
     round.steps = static_cast<std::int32_t>(length);
     round.window = windows[first];
-    for (const Window &step : windows.subspan(first, length))
+    for (const Window &step : windows.subspan(first, length)) {
+        round.paused += std::max<std::int64_t>(0, step.begin - round.window.end);
         round.window = {std::min(round.window.begin, step.begin), std::max(round.window.end, step.end)};
+    }
     round.followed = first + length < windows.size() && hasRecords(windows[first + length]);
     if (rounds.overlap && round.followed)
         round.window.end = std::clamp(windows[first + length].begin, round.window.begin, round.window.end);

@@ -18,12 +18,14 @@ struct Round {
     /// From its first start to its last end or, where rounds overlap, to the next round's first start if that is
     /// earlier: before a pause (a checkpoint, a validation) all that is under way ends. Nanoseconds.
     Window window;
-    bool followed = false; ///< the trace has the step behind it: nothing of the round itself is missing
+    std::int64_t paused = 0; ///< nanoseconds of the window in which none of its steps is under way: validations,
+                             ///< checkpoints
+    bool followed = false;   ///< the trace has the step behind it: nothing of the round itself is missing
 
-    /// Of one step, on average.
+    /// Of one step, on average, without pauses.
     [[nodiscard]] double secondsPerStep() const
     {
-        return static_cast<double>(window.end - window.begin) * 1e-9 / steps;
+        return static_cast<double>(window.end - window.begin - paused) * 1e-9 / steps;
     }
 };
 

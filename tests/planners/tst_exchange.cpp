@@ -164,7 +164,7 @@ private slots:
         QVERIFY(!refused && refused.error().message.find("no table that is looked up") != std::string::npos);
     }
 
-    /// What no table allows that is exchanged by rows leaves it whole, if nobody asked for rows.
+    /// A setting that forbids rows leaves the table whole, unless rows were asked for.
     void notesSayWhyTablesStayWhole()
     {
         planners::Problem problem = recurrent(false);

@@ -101,6 +101,21 @@ private slots:
         QCOMPARE(lastWholeRound({2, 0, true}, stepWindows(trace))->secondsPerStep(), 1.0);
     }
 
+    /// Nor are those inside of rounds; what is under way beside them is.
+    void pausesInsideRoundsAreNotCounted()
+    {
+        Trace trace;
+        for (const std::int32_t step : {0, 1, 2, 3}) // three seconds behind step 1
+            trace.records.push_back({(step < 2 ? step : step + 3) * kSecond, kSecond, -1, step, 0, 0});
+        const auto paused = lastWholeRound({4, 0, true}, stepWindows(trace));
+        QCOMPARE(paused->paused, 3 * kSecond);
+        QCOMPARE(paused->secondsPerStep(), 1.0);
+        trace.records.push_back({1 * kSecond, 3 * kSecond, -1, 0, 0, 1}); // of step 0, for two of these seconds
+        const auto busy = lastWholeRound({4, 0, true}, stepWindows(trace));
+        QCOMPARE(busy->paused, 1 * kSecond);
+        QCOMPARE(busy->secondsPerStep(), 1.5);
+    }
+
     void damagedStepsAreLeftOut()
     {
         Trace trace;
