@@ -186,6 +186,9 @@ Status compare(const CompareOptions &options, Output &output)
     output.line();
     if (speedup > 0)
         output.line(fmt::format("B takes {:.3g} times as long as A", 1 / speedup));
+    for (const auto &[name, side] : {std::pair("A", &*a), std::pair("B", &*b)})
+        if (side->isRun && !side->measured)
+            output.line(fmt::format("{} is a run without a summary: its prediction counts", name));
     if (differences.empty())
         output.line("the plans are the same");
     for (const auto &difference : differences)

@@ -425,9 +425,9 @@ Status train(const TrainOptions &given, Output &output)
         shown = !measured ? Status(measured.error())
             : *measured   ? printMeasuredSeconds(**measured, *document, steps, output)
                           : Status();
-        output.result(ordered_json{{"summary", ordered_json::parse(run::toJson(*last))}});
         if (shown)
             shown = printComparisons(*document, options, folder, *measured, outcome.ok(), output);
+        output.result(ordered_json{{"summary", ordered_json::parse(run::toJson(*last))}}); // the last line
     }
     const Status recorded = record.end(outcome, last);
     if (!outcome)

@@ -13,6 +13,13 @@ namespace planloom::testing {
 
 inline QJsonObject objectOf(const QByteArray &text) { return QJsonDocument::fromJson(text).object(); }
 
+/// What `train --json` prints of them, in front of its summary.
+inline QJsonObject transfersOf(const QByteArray &out)
+{
+    const QList<QByteArray> lines = out.trimmed().split('\n');
+    return lines.size() < 2 ? QJsonObject() : objectOf(lines[lines.size() - 2])["transfers"].toObject();
+}
+
 /// Jobs of sampled training by the command: graph and machines, plans, runs and their processes.
 class SampledCliTest : public CliTest {
 protected:

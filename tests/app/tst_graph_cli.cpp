@@ -297,13 +297,13 @@ private Q_SLOTS:
             const QByteArray losses = lossesOf(trained.out);
             QCOMPARE(losses.count('\n'), 12);
             const auto lines = trained.out.trimmed().split('\n');
-            const QJsonObject summary = objectOf(lines[lines.size() - 2])["summary"].toObject();
+            const QJsonObject summary = objectOf(lines.last())["summary"].toObject();
             QCOMPARE(summary["peak_bytes_measured"].toArray().size(), 2); // trainers: other processes have no arena
             QCOMPARE(summary["peak_bytes_measured"], summary["peak_bytes_predicted"]);
             if (first.isEmpty())
                 first = losses;
             QCOMPARE(losses, first);
-            const QJsonObject transfers = objectOf(trained.out.trimmed().split('\n').last())["transfers"].toObject();
+            const QJsonObject transfers = transfersOf(trained.out);
             QVERIFY(transfers["bytes"].toDouble() > 0);
             QCOMPARE(transfers["bytes"].toDouble(), transfers["predicted_bytes"].toDouble());
             QCOMPARE(transfers["differing_iterations"].toInt(-1), 0);
@@ -341,7 +341,7 @@ private Q_SLOTS:
             QVERIFY2(trained.status == 0, trained.err.constData());
             losses[i] = lossesOf(trained.out);
             QCOMPARE(losses[i].count('\n'), 8);
-            const QJsonObject transfers = objectOf(trained.out.trimmed().split('\n').last())["transfers"].toObject();
+            const QJsonObject transfers = transfersOf(trained.out);
             QCOMPARE(transfers["differing_iterations"].toInt(-1), 0);
             bytes[i] = transfers["bytes"].toDouble();
         }
@@ -382,7 +382,7 @@ private Q_SLOTS:
             QCOMPARE(losses.count('\n'), 6);
             first = first.isEmpty() ? losses : first;
             QCOMPARE(losses, first);
-            const QJsonObject transfers = objectOf(trained.out.trimmed().split('\n').last())["transfers"].toObject();
+            const QJsonObject transfers = transfersOf(trained.out);
             QCOMPARE(transfers["bytes"].toDouble(), transfers["predicted_bytes"].toDouble());
             QCOMPARE(transfers["differing_iterations"].toInt(-1), 0);
         }
@@ -416,7 +416,7 @@ private Q_SLOTS:
         QVERIFY2(rest.status == 0, rest.err.constData());
         const QByteArray expected = lossesOf(whole.out).split('\n').mid(4).join('\n');
         QCOMPARE(lossesOf(rest.out), expected);
-        const QJsonObject transfers = objectOf(rest.out.trimmed().split('\n').last())["transfers"].toObject();
+        const QJsonObject transfers = transfersOf(rest.out);
         QCOMPARE(transfers["differing_iterations"].toInt(-1), 0);
     }
 
