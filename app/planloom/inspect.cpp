@@ -12,6 +12,7 @@
 #include "engine/import/import.h"
 #include "engine/import/loss/choice.h"
 #include "engine/import/trace/foreign_trace.h"
+#include "engine/store/workspace_file.h"
 #include "engine/trace/rounds.h"
 #include "executor/checkpoint/restore.h"
 #include "executor/data/data_set.h"
@@ -72,6 +73,8 @@ Result<What> whatIs(const std::string &source)
         return What::Graph;
     if (isRunFolder(source))
         return What::Run;
+    if (store::isWorkspaceFile(source))
+        return What::Workspace;
     if (import::traceFormat(source) != import::TraceFormat::None)
         return What::Trace;
     const std::string extension = fs::path(source).extension().string();

@@ -3,6 +3,7 @@
 #include "engine/store/database.h"
 #include "engine/store/migrations.h"
 #include "engine/store/store.h"
+#include "engine/store/workspace_file.h"
 
 #include <QFile>
 #include <QTemporaryDir>
@@ -185,6 +186,20 @@ private Q_SLOTS:
         QVERIFY2(workspace.ok(), workspace ? "" : workspace.error().text().c_str());
         QCOMPARE(workspace->list(Kind::Model)->front().id, std::int64_t{7});
         QVERIFY(workspace->recordRun(sampleRun()).ok());
+    }
+
+    /// By any name, and other databases are none.
+    void workspacesAreKnownByTheirContent()
+    {
+        const std::string path = m_folder.filePath("ws.db").toStdString();
+        QVERIFY(!isWorkspaceFile(path));
+        QVERIFY(Workspace::open(path)->recordRun(sampleRun()).ok());
+        QVERIFY(isWorkspaceFile(path));
+        const std::string other = m_folder.filePath("other.planloom").toStdString();
+        QVERIFY(Connection::open(other)->execute("CREATE TABLE t (a); PRAGMA application_id = 7").ok());
+        QVERIFY(!isWorkspaceFile(other));
+        QVERIFY(writeFileAtomically(other, std::string(200, 'x')).ok());
+        QVERIFY(!isWorkspaceFile(other));
     }
 
     void badFiles_data()
