@@ -28,10 +28,10 @@ Status checkHostedParameters(const Plan &plan, std::size_t index)
     if (plan.exchange.averages() || plan.exchange.acrossSteps || plan.exchange.hasTables()
         || plan.exchange.policy == ExchangePolicy::ParameterServer)
         return refused("the exchange averages them, updates them in the next step, has rows of them or serves them; "
-                       "set exchange.policy to all-reduce");
+                       "set exchange.kind to all-reduce");
     if (plan.optimizer.rule.formula().norms > 0)
         return refused(fmt::format("update rule {} takes norms of whole parameters before it updates them; set "
-                                   "optimizer.rule to one without norms, such as sgd or adamw",
+                                   "optimizer.kind to one without norms, such as sgd or adamw",
                                    plan.optimizer.rule.name()));
     return {};
 }

@@ -7,9 +7,6 @@
 namespace planloom::store {
 namespace {
 
-/// "PLNL": tells a workspace from any other SQLite file (PRAGMA application_id).
-constexpr std::int64_t kApplicationId = 0x504c4e4c;
-
 // Migration N takes a file from schema N - 1 to N. Entries are only ever added: files of every age are out there.
 constexpr const char *kMigrations[] = {
     // 1: named documents

@@ -3,7 +3,12 @@
 
 #include "engine/store/database.h"
 
+#include <cstdint>
+
 namespace planloom::store {
+
+/// "PLNL": tells a workspace from any other SQLite file (PRAGMA application_id).
+inline constexpr std::int64_t kApplicationId = 0x504c4e4c;
 
 /// Number of the newest schema.
 int newestSchema();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/store/workspace_file.h"
 
+#include "engine/store/migrations.h"
+
 #include <array>
 #include <fstream>
 #include <string_view>
@@ -16,7 +18,12 @@ bool isWorkspaceFile(const std::string &path)
     if (!file.read(header.data(), header.size()))
         return false;
     const std::string_view text(header.data(), header.size());
-    return text.starts_with("SQLite format 3\0"sv) && text.substr(kNumberAt, 4) == "PLNL";
+    if (!text.starts_with("SQLite format 3\0"sv))
+        return false;
+    std::int64_t number = 0;
+    for (const char byte : text.substr(kNumberAt, 4))
+        number = number << 8 | static_cast<unsigned char>(byte);
+    return number == kApplicationId;
 }
 
 } // namespace planloom::store

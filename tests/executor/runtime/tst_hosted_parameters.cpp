@@ -118,10 +118,10 @@ void TestHostedParameters::refusals_data()
                               << "set precision to fp32";
     QTest::newRow("averages") << Change([](plan::Plan &plan) {
         plan.exchange.policy = plan::ExchangePolicy::DelayedAveraging;
-    }) << "set exchange.policy to all-reduce";
+    }) << "set exchange.kind to all-reduce";
     QTest::newRow("norms") << Change([](plan::Plan &plan) {
         plan.optimizer.rule = *update::ConfiguredRule::named("lamb");
-    }) << "set optimizer.rule to one without norms";
+    }) << "set optimizer.kind to one without norms";
 }
 
 void TestHostedParameters::refusals()
