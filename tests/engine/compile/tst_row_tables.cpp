@@ -108,7 +108,7 @@ private slots:
                  {"embrace,tables=", "has no name"},
                  {"embrace,tables=a+", "has no name"},
                  {"embrace,delay=1", "add dense=dasgd"},
-                 {"embrace,dense=gossip", "all-reduce, embrace, dasgd"},
+                 {"embrace,dense=gossip", "dense is \"gossip\"; give all-reduce or dasgd"},
                  {"embrace,dense=embrace", "give dense=dasgd"},
                  {"embrace,dense=dasgd,order=2d", "no setting \"order\""},
                  {"embrace,delay=5,dense=dasgd,tables=a", "give a delay from 0 to local_steps"},
