@@ -7,8 +7,10 @@
 #include "planners/common/changed_candidates.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace planloom::planners {
@@ -21,6 +23,33 @@ Status setPolicy(plan::Plan &plan, const Problem &problem, const MemoryRequest &
     for (plan::Stage &stage : plan.stages)
         stage.memory = request.memory;
     return request.fitsDevice && request.memory.limits() ? fitBudgets(plan, problem) : Status{};
+}
+
+/// @p error of a plan whose policy cannot keep its budget, with the least of some larger budgets that it can keep; as
+/// it is where that is none of them, or where the budget is not at fault. Cost: a compilation for each of them.
+Error withBudgetThatDoes(Error error, plan::Plan plan, const Problem &problem, const plan::Memory &asked)
+{
+    const bool isOfBudget =
+        error.code == ErrorCode::BadInput && error.message.find("larger budget") != std::string::npos;
+    if (!isOfBudget || !asked.limits())
+        return error;
+    constexpr double kMost = 256;
+    for (double factor = 1.02; factor < kMost; factor *= 1.12) {
+        plan::Memory larger = asked;
+        larger.budgetShare = std::min(1.0, std::ceil(asked.budgetShare * factor * 100) / 100);
+        larger.budgetBytes = std::llround(static_cast<double>(asked.budgetBytes) * factor);
+        for (plan::Stage &stage : plan.stages)
+            stage.memory = larger;
+        if (compile::compilePlan(plan, problem.subject, {.bodies = false, .fold = true})) {
+            const auto budget =
+                std::ranges::find(plan::memorySettings(), std::string_view("budget"), &plan::MemorySetting::name);
+            error.message += fmt::format("; budget={} would do", budget->get(larger));
+            return error;
+        }
+        if (larger.budgetBytes == 0 && larger.budgetShare == 1)
+            break;
+    }
+    return error;
 }
 
 /// What the policy costs, by the plan's own Program.
@@ -115,7 +144,9 @@ Result<PlanReport> withMemoryPolicy(PlanReport report, const Problem &problem, c
     const double base = report.predicted.iterationSeconds;
     if (Status set = setPolicy(report.plan, problem, request); !set)
         return set.error();
-    auto changed = finish(std::move(report.plan), problem);
+    auto changed = finish(report.plan, problem);
+    if (!changed && !request.fitsDevice)
+        return withBudgetThatDoes(changed.error(), std::move(report.plan), problem, request.memory);
     if (!changed)
         return changed;
     changed->notes = std::move(report.notes);

@@ -61,6 +61,7 @@ class TestMemoryPolicy : public QObject {
 
 private slots:
     void limitsWhatIsPredicted();
+    void namesABudgetThatDoes();
     void saysHowLongOperatorsWait();
     void fitsTheDevice();
     void sameDecisionsAreWrittenEachTime();
@@ -89,6 +90,29 @@ void TestMemoryPolicy::limitsWhatIsPredicted()
         QCOMPARE(estimate.at("memory_base_seconds"), before);
         QVERIFY(estimate.at("memory_swapped_bytes") + estimate.at("memory_recomputed_operators") > 0);
     }
+}
+
+void TestMemoryPolicy::namesABudgetThatDoes()
+{
+    const planners::Problem problem = problemOn(4096);
+    const auto free = planned(problem);
+    QVERIFY(free);
+    for (const std::string budget : {"3%", "100000"}) {
+        const auto small =
+            planners::withMemoryPolicy(*free, problem, *planners::memoryRequest("delta,budget=" + budget));
+        QVERIFY(!small);
+        const std::string &message = small.error().message;
+        const std::string before = "budget=", after = " would do";
+        const std::size_t begin = message.rfind(before), end = message.rfind(after);
+        QVERIFY2(begin != std::string::npos && end != std::string::npos && begin < end, message.c_str());
+        const std::string named = message.substr(begin, end - begin);
+        const auto larger = planners::withMemoryPolicy(*free, problem, *planners::memoryRequest("delta," + named));
+        QVERIFY2(larger, message.c_str());
+    }
+    const auto other =
+        planners::withMemoryPolicy(*free, problem,
+                                   *planners::memoryRequest("delta,budget=60%,director=recompute,recompute_cap=0"));
+    QVERIFY(!other || other.error().message.empty());
 }
 
 /// Copies that stand in the way are waited for there and back; with engines of their own for less.
