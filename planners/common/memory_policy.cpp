@@ -33,7 +33,7 @@ Error withBudgetThatDoes(Error error, plan::Plan plan, const Problem &problem, c
         error.code == ErrorCode::BadInput && error.message.find("larger budget") != std::string::npos;
     if (!isOfBudget || !asked.limits())
         return error;
-    constexpr double kMost = 256;
+    constexpr double kMost = 65536;
     for (double factor = 1.02; factor < kMost; factor *= 1.12) {
         plan::Memory larger = asked;
         larger.budgetShare = std::min(1.0, std::ceil(asked.budgetShare * factor * 100) / 100);
