@@ -42,8 +42,10 @@ struct Command {
 
 constexpr const char *kModel =
     "FILE.onnx, config.json of Hugging Face, a layer profile FILE.txt, or zoo:NAME (see planloom models)";
-constexpr const char *kCluster = "FILE.yaml, FILE.json, NCCL FILE.xml, text of `nvidia-smi topo -m`, local[:N] or "
-                                 "preset:NAME (see planloom clusters)";
+constexpr const char *kCluster =
+    "FILE.yaml, FILE.json, NCCL FILE.xml, text of `nvidia-smi topo -m`[,gpu=TYPE], Slurm's "
+    "topology.conf,gpu=TYPE,gpus=N,network=RATE, local[:N] or preset:NAME (see planloom "
+    "clusters)";
 
 CLI::App *addVerb(Command &command, const std::string &name, const std::string &about, const std::string &example,
                   Verb run)

@@ -40,7 +40,8 @@ Status clusters(Output &output)
     output.line();
     output.line(
         "Also: local, local:N (this machine as N CPU devices), FILE.yaml, FILE.json, an NCCL topology FILE.xml,");
-    output.line("the text of `nvidia-smi topo -m`.");
+    output.line("the text of `nvidia-smi topo -m` (,gpu=TYPE where it does not name its GPUs), Slurm's");
+    output.line("topology.conf,gpu=TYPE,gpus=N,network=RATE[,ports=N][,uplink=RATE][,intra=RATE].");
     output.result(ordered_json{{"clusters", all}});
     return {};
 }

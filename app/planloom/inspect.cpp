@@ -51,8 +51,8 @@ Result<What> sniffText(const std::string &path)
         {"\"planloom.gnn-job/1\"", What::Job},     {placement.c_str(), What::Placement}};
     // A plan embeds the others: the schema that comes first is the file's own.
     std::size_t first = std::string_view::npos;
-    What what = fs::path(path).extension() == ".txt" && head.find("GPU0") != std::string_view::npos ? What::Cluster
-                                                                                                    : What::Model;
+    const bool isMatrix = fs::path(path).extension() == ".txt" && head.find("GPU0") != std::string_view::npos;
+    What what = isMatrix || import::isSlurmTopology(head) ? What::Cluster : What::Model;
     for (const auto &[schema, kind] : schemas) {
         const std::size_t at = head.find(schema);
         if (at < first) {
@@ -77,6 +77,8 @@ Result<What> whatIs(const std::string &source)
         return What::Workspace;
     if (import::traceFormat(source) != import::TraceFormat::None)
         return What::Trace;
+    if (import::clusterFileOf(source) != source && fs::exists(import::clusterFileOf(source)))
+        return What::Cluster; // "topology.conf,gpu=H100-SXM,gpus=8"
     const std::string extension = fs::path(source).extension().string();
     const std::map<std::string, What> byExtension = {{".onnx", What::Model},    {".yaml", What::Cluster},
                                                      {".yml", What::Cluster},   {".xml", What::Cluster},

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/cluster/cluster_settings_dialog.h"
 #include "ui/cluster/cluster_view.h"
 
 #include "ui/state/cluster_edit.h"
 
+#include <QComboBox>
+#include <QDialogButtonBox>
+#include <QFile>
 #include <QImage>
+#include <QPushButton>
 #include <QSignalSpy>
+#include <QSpinBox>
+#include <QTemporaryDir>
 #include <QTest>
 #include <map>
 
@@ -95,6 +102,8 @@ private Q_SLOTS:
     void zoomAndFit();
     void thousandDevices();
     void tablesFollowTheSelection();
+    void asksForTheTypeOfGpus();
+    void asksForWhatSlurmLeavesOpen();
 };
 
 // --- values
@@ -361,6 +370,75 @@ void TestClusterView::tablesFollowTheSelection()
     QCOMPARE(links->model()->rowCount(), static_cast<int>(bench.state.cluster()->links().size()));
     links->setCurrentIndex(links->model()->index(5, 0));
     QVERIFY(bench.inspector()->field(QStringLiteral("Collective")));
+}
+
+namespace {
+
+/// Opens @p text as a file, which leaves something open, and returns the dialog that asks for it.
+ClusterSettingsDialog *openIncomplete(Bench &bench, const QTemporaryDir &folder, const char *name, const char *text)
+{
+    QFile file(folder.filePath(QString::fromLatin1(name)));
+    if (!file.open(QIODevice::WriteOnly) || file.write(text) < 0)
+        return nullptr;
+    file.close();
+    bench.state.open(file.fileName());
+    ClusterSettingsDialog *dialog = nullptr;
+    const bool asked = QTest::qWaitFor(
+        [&] { return (dialog = bench.view.findChild<ClusterSettingsDialog *>()) && dialog->isVisible(); }, 30'000);
+    return asked ? dialog : nullptr;
+}
+
+QPushButton *openButton(const ClusterSettingsDialog *dialog)
+{
+    return dialog->findChild<QDialogButtonBox *>()->button(QDialogButtonBox::Open);
+}
+
+} // namespace
+
+void TestClusterView::asksForTheTypeOfGpus()
+{
+    const QTemporaryDir folder;
+    Bench bench;
+    auto *dialog = openIncomplete(bench, folder, "matrix.txt", "\tGPU0\tGPU1\nGPU0\t X \tPHB\nGPU1\tPHB\t X \n");
+    QVERIFY(dialog);
+    QVERIFY2(bench.message.contains(QStringLiteral("does not name the type of GPU0")), qPrintable(bench.message));
+    auto *types = dialog->findChild<QComboBox *>(QStringLiteral("gpu"));
+    QVERIFY(types && !openButton(dialog)->isEnabled());
+    QCOMPARE(types->findText(QStringLiteral("CPU")), -1);
+    types->setFocus();
+    QTest::keyClicks(types, QStringLiteral("A100-80"));
+    QCOMPARE(types->currentText(), QStringLiteral("A100-80GB"));
+    QTest::mouseClick(openButton(dialog), Qt::LeftButton);
+    QVERIFY(QTest::qWaitFor([&] { return bench.state.cluster() != nullptr; }, 30'000));
+    QCOMPARE(bench.state.cluster()->types()[0].name, std::string("A100-80GB"));
+    QVERIFY(bench.state.clusterSource().endsWith(QStringLiteral("matrix.txt,gpu=A100-80GB")));
+    // What the session remembers opens without a question.
+    Bench again;
+    QVERIFY(again.state.open(bench.state.clusterSource()));
+    QVERIFY(QTest::qWaitFor([&] { return again.state.cluster() != nullptr; }, 30'000));
+    QVERIFY(!again.view.findChild<ClusterSettingsDialog *>());
+}
+
+void TestClusterView::asksForWhatSlurmLeavesOpen()
+{
+    const QTemporaryDir folder;
+    Bench bench;
+    auto *dialog = openIncomplete(bench, folder, "topology.conf", "SwitchName=leaf Nodes=n[01-02]\n");
+    QVERIFY(dialog);
+    dialog->findChild<QComboBox *>(QStringLiteral("gpu"))->setCurrentText(QStringLiteral("H100-SXM"));
+    dialog->findChild<QSpinBox *>(QStringLiteral("gpus"))->setValue(4);
+    QVERIFY(!openButton(dialog)->isEnabled());
+    auto *rate = dialog->findChild<QLineEdit *>(QStringLiteral("network"));
+    QTest::keyClicks(rate, QStringLiteral("50 apples"));
+    QVERIFY(!openButton(dialog)->isEnabled());
+    rate->clear();
+    QTest::keyClicks(rate, QStringLiteral("400 Gb/s"));
+    QVERIFY(openButton(dialog)->isEnabled());
+    QTest::mouseClick(openButton(dialog), Qt::LeftButton);
+    QVERIFY(QTest::qWaitFor([&] { return bench.state.cluster() != nullptr; }, 30'000));
+    QCOMPARE(bench.state.cluster()->devices().size(), std::size_t{8});
+    QVERIFY(bench.state.clusterSource().endsWith(QStringLiteral(",gpu=H100-SXM,gpus=4,network=400 Gb/s")));
+    QVERIFY(QTest::qWaitFor([&] { return !bench.view.findChild<ClusterSettingsDialog *>(); }, 30'000)); // closed: gone
 }
 
 QTEST_MAIN(TestClusterView)

@@ -84,6 +84,9 @@ void TestStudioState::filesAreToldApart_data()
     row("b.json", R"({"schema": "planloom.cluster/1")", FileKind::Cluster);
     row("config.json", R"({"model_type": "gpt2")", FileKind::Model);
     row("smi.txt", "\tGPU0\tGPU1\nGPU0\t X \tNV12", FileKind::Cluster);
+    row("topology.conf", "# tree\nSwitchName=leaf Nodes=n[1-2]", FileKind::Cluster);
+    row("topology.txt", "SwitchName=leaf Nodes=n[1-2]", FileKind::Cluster);
+    row("other.conf", "port=80", FileKind::Unknown);
     row("profile.txt", "node1 -- Input", FileKind::Model);
     row("run.pltrace", "", FileKind::Trace);
     row("gpt.args", "", FileKind::Setup);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/cluster/cluster_view.h"
 
+#include "ui/cluster/cluster_settings_dialog.h"
 #include "ui/state/cluster_edit.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/text.h"
@@ -55,6 +56,7 @@ ClusterView::ClusterView(StudioState *state, QWidget *parent)
         showSelection();
     });
     connect(state, &StudioState::clusterChanged, clusterSeen, &WhenSeen::ask);
+    connect(state, &StudioState::clusterSettingsNeeded, this, &ClusterView::askForSettings);
     connect(state, &StudioState::documentChanged, stagesSeen, &WhenSeen::ask);
     connect(state, &StudioState::selectionChanged, selectionSeen, &WhenSeen::ask);
     clusterSeen->ask();
@@ -221,6 +223,13 @@ void ClusterView::pickLink(int link)
 {
     m_link = link;
     showSelection();
+}
+
+void ClusterView::askForSettings(const QString &source, const std::vector<import::ClusterSettingInfo> &settings)
+{
+    auto *dialog = new ClusterSettingsDialog(source, settings, window());
+    connect(dialog, &QDialog::accepted, this, [this, dialog] { state()->loadCluster(dialog->source()); });
+    dialog->open();
 }
 
 void ClusterView::showSelection()

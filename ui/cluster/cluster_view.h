@@ -34,6 +34,7 @@ private:
     void refreshTable();
     void showSelection();
     void pickLink(int link);
+    void askForSettings(const QString &source, const std::vector<import::ClusterSettingInfo> &settings);
     [[nodiscard]] std::vector<std::vector<int>> stagesOfDevices() const;
     [[nodiscard]] TableData devices() const;
     [[nodiscard]] TableData links() const;

@@ -49,15 +49,16 @@ const QString kGplText = QStringLiteral("/usr/share/common-licenses/GPL-3");
 /// A path that is right in any folder, or a name like zoo:gpt2.
 QString sourceToKeep(const QString &source)
 {
-    const QFileInfo file(source);
-    return file.exists() ? file.absoluteFilePath() : source;
+    const QString name = qt(import::clusterFileOf(source.toStdString())); // without "topology.conf"'s settings
+    const QFileInfo file(name);
+    return file.exists() ? file.absoluteFilePath() + source.mid(name.size()) : source;
 }
 
 /// A file that was kept may be gone.
 bool canOpen(const QString &source)
 {
     const bool isPath = source.startsWith(QLatin1Char('/'));
-    return !source.isEmpty() && (!isPath || QFileInfo::exists(source));
+    return !source.isEmpty() && (!isPath || QFileInfo::exists(qt(import::clusterFileOf(source.toStdString()))));
 }
 
 } // namespace
@@ -236,10 +237,10 @@ bool MainWindow::mayDropPlan()
 
 void MainWindow::askForFiles()
 {
-    open(QFileDialog::getOpenFileNames(
-        this, tr("Open a model, cluster, plan or trace"), {},
-        tr("All supported files (*.onnx *.json *.txt *.yaml *.yml *.xml "
-           "*.plan *.pltrace *.gz *.sqlite *.pftrace *.perfetto-trace *.toml *.args *.sh *.csv);;All files (*)")));
+    open(QFileDialog::getOpenFileNames(this, tr("Open a model, cluster, plan or trace"), {},
+                                       tr("All supported files (*.onnx *.json *.txt *.yaml *.yml *.xml "
+                                          "*.conf *.plan *.pltrace *.gz *.sqlite *.pftrace *.perfetto-trace *.toml "
+                                          "*.args *.sh *.csv);;All files (*)")));
 }
 
 void MainWindow::askForPlanOfTrace()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/state/file_kind.h"
 
+#include "engine/import/import.h"
 #include "engine/import/trace/foreign_trace.h"
 #include "ui/state/sampled_graph.h"
 
@@ -71,9 +72,9 @@ FileKind classify(const QString &name, std::string_view head)
         return FileKind::Order;
     if (lower.endsWith(QLatin1String(".json")) || lower.endsWith(QLatin1String(".plan")))
         return classifyJson(head);
-    if (lower.endsWith(QLatin1String(".txt")))
+    if (lower.endsWith(QLatin1String(".txt")) && !import::isSlurmTopology(head))
         return classifyText(head);
-    return FileKind::Unknown;
+    return import::looksLikeCluster(name.toStdString(), head) ? FileKind::Cluster : FileKind::Unknown;
 }
 
 FileKind classifyFile(const QString &name)
@@ -83,6 +84,9 @@ FileKind classifyFile(const QString &name)
             return FileKind::Run;
         return holdsGraph(name) ? FileKind::Graph : FileKind::Unknown;
     }
+    const QString file = QString::fromStdString(import::clusterFileOf(name.toStdString()));
+    if (file != name && QFileInfo::exists(file)) // "topo.txt,gpu=H100-SXM"
+        return FileKind::Cluster;
     return classify(name, viewOf(headOf(name)));
 }
 

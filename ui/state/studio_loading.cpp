@@ -32,7 +32,8 @@ bool StudioState::open(const QString &nameOrPath)
     }
     say(MessageLevel::Error,
         tr("%1: not a supported model, cluster, plan or trace; open .onnx, config.json, the folder of a "
-           "run or a graph, a layer profile, .yaml, a topology file, a plan, .pltrace, or a configuration of "
+           "run or a graph, a layer profile, .yaml, a topology file (NCCL, Slurm, nvidia-smi), a plan, .pltrace, or a "
+           "configuration of "
            "Megatron-LM, DeepSpeed or "
            "torchtitan")
             .arg(nameOrPath));
@@ -64,8 +65,14 @@ bool StudioState::loadCluster(const QString &source)
 {
     m_loading.add(tr("Loading %1").arg(source), [this, source](Progress &) -> Job::Completion {
         auto cluster = import::loadCluster(source.toStdString());
-        if (!cluster)
-            return [this, error = cluster.error()] { sayError(error); };
+        if (!cluster) {
+            const auto open = import::openClusterSettings(source.toStdString());
+            return [this, error = cluster.error(), source, open] {
+                sayError(error);
+                if (!open.empty())
+                    Q_EMIT clusterSettingsNeeded(source, open);
+            };
+        }
         return [this, source, cluster = *cluster] {
             m_loadedCluster = {cluster, source};
             join(m_model, cluster);

@@ -158,6 +158,9 @@ public:
 Q_SIGNALS:
     void modelChanged();
     void clusterChanged();
+    /// The file of @p source was not opened: it leaves open what one of @p settings has to say (import::loadCluster).
+    void clusterSettingsNeeded(const QString &source,
+                               const std::vector<planloom::import::ClusterSettingInfo> &settings);
     void documentChanged();
     void simulationChanged();
     void notesChanged(); ///< notes() of the document have come

@@ -9,19 +9,21 @@ namespace {
 struct Gpu {
     const char *type;
     int sm;
+    int nvLinks;
     std::array<unsigned, 3> pciIds;    ///< 0: none
     std::array<const char *, 2> words; ///< that a product name contains, all of them
 };
 
 constexpr std::array kGpus{
-    Gpu{"P100", 60, {0x15f9, 0x15f8, 0x15f7}, {"P100", ""}},
-    Gpu{"V100-16GB", 70, {0x1db1, 0x1db4, 0}, {"V100", "16GB"}},
-    Gpu{"V100-32GB", 70, {0x1db5, 0x1db6, 0x1db8}, {"V100", "32GB"}},
-    Gpu{"T4", 75, {0x1eb8, 0, 0}, {"T4", ""}},
-    Gpu{"A100-40GB", 80, {0x20b0, 0x20f1, 0}, {"A100", "40GB"}},
-    Gpu{"A100-80GB", 80, {0x20b2, 0x20b5, 0}, {"A100", "80GB"}},
-    Gpu{"H100-SXM", 90, {0x2330, 0, 0}, {"H100", "HBM3"}},
-    Gpu{"H200-SXM", 90, {0x2335, 0, 0}, {"H200", ""}},
+    Gpu{"P100", 60, 4, {0x15f9, 0x15f8, 0x15f7}, {"P100", ""}},
+    Gpu{"V100-16GB", 70, 6, {0x1db1, 0x1db4, 0}, {"V100", "16GB"}},
+    Gpu{"V100-32GB", 70, 6, {0x1db5, 0x1db6, 0x1db8}, {"V100", "32GB"}},
+    Gpu{"T4", 75, 0, {0x1eb8, 0, 0}, {"T4", ""}},
+    Gpu{"A100-40GB", 80, 12, {0x20b0, 0x20f1, 0}, {"A100", "40GB"}},
+    Gpu{"A100-80GB", 80, 12, {0x20b2, 0x20b5, 0}, {"A100", "80GB"}},
+    Gpu{"H100-SXM", 90, 18, {0x2330, 0, 0}, {"H100", "HBM3"}},
+    Gpu{"H200-SXM", 90, 18, {0x2335, 0, 0}, {"H200", ""}},
+    Gpu{"B200", 100, 18, {0, 0, 0}, {"B200", ""}},
 };
 
 } // namespace
@@ -76,6 +78,15 @@ double pcieRateOf(const cluster::DeviceType &type)
     const int sm = computeCapabilityOf(type);
     const double gigatransfers = sm >= 90 ? 32 : (sm >= 80 ? 16 : 8);
     return pcieRate(gigatransfers, 16);
+}
+
+double insideRateOf(const cluster::DeviceType &type)
+{
+    for (const Gpu &gpu : kGpus) {
+        if (type.name == gpu.type && gpu.nvLinks > 0)
+            return gpu.nvLinks * nvLinkRate(gpu.sm);
+    }
+    return pcieRateOf(type);
 }
 
 int computeCapabilityOf(const cluster::DeviceType &type)

@@ -18,6 +18,8 @@ double nvLinkRate(int sm);
 double pcieRate(double gigatransfers, int lanes);
 /// The same for the slot that a GPU of @p type is usually in.
 double pcieRateOf(const cluster::DeviceType &type);
+/// Of a GPU inside of its machine: all its NVLinks, or its slot where it has none.
+double insideRateOf(const cluster::DeviceType &type);
 /// Compute capability of a known type, 0 otherwise.
 int computeCapabilityOf(const cluster::DeviceType &type);
 

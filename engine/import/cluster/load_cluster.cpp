@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/base/files.h"
+#include "engine/import/cluster/cluster_settings.h"
 #include "engine/import/import.h"
 
+#include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <fmt/format.h>
 
 namespace planloom::import {
 namespace {
-
-constexpr std::int64_t kLargestFile = 64 << 20;
 
 using Shared = Result<std::shared_ptr<const cluster::Cluster>>;
 
@@ -33,21 +32,35 @@ Shared local(const std::string &source)
     return share(localCluster(devices));
 }
 
-Result<cluster::Cluster> read(const std::string &text, const std::string &path)
+/// A setting that the file's format has no use for would be a mistake of the user.
+Status checkSettings(const ClusterSource &source, ClusterFormat format)
 {
-    const std::string extension = std::filesystem::path(path).extension().string();
-    if (extension == ".xml")
-        return readNcclTopology(text, path);
-    if (extension == ".yaml" || extension == ".yml" || extension == ".json")
-        return readClusterYaml(text, path);
-    const std::size_t start = text.find_first_not_of(" \t\r\n");
-    if (start != std::string::npos && text[start] == '<')
-        return readNcclTopology(text, path);
-    if (text.find("GPU0") != std::string::npos)
-        return readNvidiaSmiTopology(text, path);
-    return unsupported(
-               "this is no cluster; give .yaml, .json, an NCCL topology .xml or the output of nvidia-smi topo -m")
-        .in(path);
+    const std::vector<ClusterSettingInfo> &known = settingsOf(format);
+    for (const std::string &key : source.given) {
+        const bool taken = std::any_of(known.begin(), known.end(), [&](const auto &info) { return info.key == key; });
+        if (!taken)
+            return badInput(fmt::format("{}= is not for such a file, which {}; leave it out", key,
+                                        known.empty() ? "says all of its cluster" : "leaves only its GPUs' type open"))
+                .in(source.file);
+    }
+    return {};
+}
+
+Result<cluster::Cluster> read(const std::string &text, const ClusterSource &source)
+{
+    const ClusterFormat format = clusterFormat(source.file, text);
+    if (const Status good = checkSettings(source, format); !good && format != ClusterFormat::None)
+        return good.error();
+    switch (format) {
+    case ClusterFormat::Nccl: return readNcclTopology(text, source.file);
+    case ClusterFormat::Yaml: return readClusterYaml(text, source.file);
+    case ClusterFormat::Smi: return readNvidiaSmiTopology(text, source.file, source.settings);
+    case ClusterFormat::Slurm: return readSlurmTopology(text, source.file, source.settings);
+    case ClusterFormat::None: break;
+    }
+    return unsupported("this is no cluster; give .yaml, .json, an NCCL topology .xml, Slurm's topology.conf or the "
+                       "output of nvidia-smi topo -m")
+        .in(source.file);
 }
 
 } // namespace
@@ -59,14 +72,17 @@ Shared loadCluster(const std::string &source)
         return share(cluster::preset(std::string_view(source).substr(kPreset.size())));
     if (source == "local" || source.starts_with("local:"))
         return local(source);
-    const auto text = readFile(source, kLargestFile);
+    const auto parsed = parseClusterSource(source);
+    if (!parsed)
+        return parsed.error();
+    const auto text = readFile(parsed->file, kLargestClusterFile);
     if (!text) {
         Error error = text.error();
         if (error.code == ErrorCode::NotFound)
             error.message += fmt::format("; give a file, preset:NAME or local[:N]");
         return error;
     }
-    return share(read(*text, source));
+    return share(read(*text, *parsed));
 }
 
 } // namespace planloom::import

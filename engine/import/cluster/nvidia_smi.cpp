@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/import/cluster/cluster_settings.h"
 #include "engine/import/cluster/gpu_catalog.h"
 #include "engine/import/import.h"
 
@@ -196,8 +197,9 @@ private:
 
 class TopologyBuilder {
 public:
-    TopologyBuilder(const Matrix &matrix, const std::string &name)
+    TopologyBuilder(const Matrix &matrix, const std::string &name, const cluster::DeviceType *asked)
         : m_matrix(matrix),
+          m_asked(asked),
           m_builder(name),
           m_node(m_builder.node("n0"))
     {
@@ -211,16 +213,9 @@ public:
                 m_ends.push_back(m_builder.vertex({Vertex::Kind::Nic, fmt::format("n0:nic{}", nics++), {}, m_node}));
                 continue;
             }
-            const cluster::DeviceType *type = typeOf(i);
-            if (!type && !productOf(i).empty())
-                return unsupported(
-                    fmt::format("{} is a {}, of which no figures are known; describe the cluster in YAML, "
-                                "with the GPU's figures under types (planloom clusters lists known ones)",
-                                m_matrix.names[i], productOf(i)));
-            if (!type)
-                return unsupported(
-                    fmt::format("the matrix does not name the type of {}; put the output of nvidia-smi -L above it",
-                                m_matrix.names[i]));
+            const cluster::DeviceType *type = nullptr;
+            if (const Status found = findType(i, type); !found)
+                return found.error();
             const auto [at, fresh] = m_types.emplace(type->name, m_types.size());
             if (fresh)
                 m_builder.type(*type);
@@ -234,7 +229,40 @@ public:
         return std::move(m_builder).build();
     }
 
+    /// Whether each GPU's type is known without one that is asked for.
+    [[nodiscard]] bool namesEveryGpu() const
+    {
+        for (std::size_t i = 0; i < m_matrix.names.size(); ++i) {
+            if (m_matrix.isGpu(i) && !typeOf(i))
+                return false;
+        }
+        return true;
+    }
+
 private:
+    /// What `nvidia-smi -L` says comes before what the user says, and both before a guess.
+    Status findType(std::size_t gpu, const cluster::DeviceType *&type) const
+    {
+        const std::string product = productOf(gpu);
+        type = typeOf(gpu);
+        if (m_asked && type && !product.empty() && type->name != m_asked->name)
+            return badInput(fmt::format("{} is a {} by the lines of nvidia-smi -L, and gpu={} was given; leave it out",
+                                        m_matrix.names[gpu], product, m_asked->name));
+        if (m_asked)
+            type = m_asked;
+        if (!type && !product.empty())
+            return unsupported(
+                fmt::format("{} is a {}, of which no figures are known; give a known type behind the file's name "
+                            "(FILE,gpu=H100-SXM), or describe the cluster in YAML, with the GPU's figures under types",
+                            m_matrix.names[gpu], product));
+        if (!type)
+            return unsupported(
+                fmt::format("the matrix does not name the type of {}; put the output of nvidia-smi -L above it, or "
+                            "give the type behind the file's name: FILE,gpu=H100-SXM",
+                            m_matrix.names[gpu]));
+        return {};
+    }
+
     /// Its name by `nvidia-smi -L`; empty: not given.
     [[nodiscard]] std::string productOf(std::size_t gpu) const
     {
@@ -347,6 +375,7 @@ private:
     }
 
     const Matrix &m_matrix;
+    const cluster::DeviceType *m_asked; ///< by the user; may be null
     ClusterBuilder m_builder;
     NodeId m_node;
     std::map<std::string, std::size_t> m_types;
@@ -357,7 +386,8 @@ private:
 
 } // namespace
 
-Result<cluster::Cluster> readNvidiaSmiTopology(std::string_view text, const std::string &name)
+Result<cluster::Cluster> readNvidiaSmiTopology(std::string_view text, const std::string &name,
+                                               const ClusterSettings &settings)
 {
     if (text.size() > kLargestMatrixText)
         return badInput(fmt::format("the file has {} bytes; a topology matrix has at most {}", text.size(),
@@ -366,10 +396,26 @@ Result<cluster::Cluster> readNvidiaSmiTopology(std::string_view text, const std:
     auto matrix = MatrixReader().read(withoutEscapes(text));
     if (!matrix)
         return matrix.error().in(name);
-    auto made = TopologyBuilder(*matrix, std::filesystem::path(name).stem().string()).build();
+    cluster::DeviceType asked;
+    if (!settings.gpu.empty()) {
+        auto type = gpuType(settings.gpu);
+        if (!type)
+            return type.error().in(name);
+        asked = *std::move(type);
+    }
+    auto made =
+        TopologyBuilder(*matrix, std::filesystem::path(name).stem().string(), settings.gpu.empty() ? nullptr : &asked)
+            .build();
     if (!made)
         return made.error().in(name);
     return made;
+}
+
+bool namesEveryGpu(std::string_view text)
+{
+    const auto matrix = text.size() > kLargestMatrixText ? Result<Matrix>(badInput("too long"))
+                                                         : MatrixReader().read(withoutEscapes(text));
+    return !matrix || TopologyBuilder(*matrix, "", nullptr).namesEveryGpu(); // another error is told by reading it
 }
 
 } // namespace planloom::import

@@ -322,7 +322,8 @@ private slots:
         };
         for (const std::string &source :
              {std::string("preset:h100-8"), std::string("local:2"), std::string("local"), write("a.yaml", kRegular),
-              write("b.yml", kExplicit), write("c.xml", kNccl), write("d.txt", nvSwitchMatrix()), write("e", kNccl)}) {
+              write("b.yml", kExplicit), write("c.xml", kNccl), write("d.txt", nvSwitchMatrix()), write("e", kNccl),
+              write("f.conf", "SwitchName=a Nodes=n[1-2]\n") + ",gpu=T4,gpus=1,network=1GB/s"}) {
             const auto made = loadCluster(source);
             QVERIFY2(made.ok(), made ? "" : made.error().text().c_str());
         }
@@ -340,7 +341,9 @@ private slots:
         QTest::addColumn<int>("line");
         const Reader yaml = readClusterYaml;
         const Reader xml = readNcclTopology;
-        const Reader smi = readNvidiaSmiTopology;
+        const Reader smi = [](std::string_view text, const std::string &name) {
+            return readNvidiaSmiTopology(text, name);
+        };
         const auto row = [](const char *tag, Reader reader, QByteArray text, const char *says, int line) {
             QTest::newRow(tag) << reader << text << QString(says) << line;
         };
