@@ -276,6 +276,12 @@ void addSimulate(Command &command)
     verb->add_option("--decisions", command.simulate.decisions,
                      "Write what the memory policies decide, tensor by tensor, as tab-separated text")
         ->type_name("FILE");
+    verb->add_option(
+            "--fail-if", command.simulate.failIf,
+            "Limits that the prediction may not pass, for tests of plans: step>1.2s, peak>70GiB or peak>95% of "
+            "a device, bubble>30%, samples/s<4000, with commas between them; the exit status is 3 if it "
+            "passes one")
+        ->type_name("LIMIT[,LIMIT...]");
 }
 
 void addProfile(Command &command)
@@ -647,7 +653,7 @@ Result<int> runVerb(Command &command)
         return done.error();
     if (auto written = output.finish(); !written)
         return written.error();
-    return output.isStoppedEarly() ? kStoppedEarly : 0;
+    return output.isStoppedEarly() ? kStoppedEarly : output.isLimitPassed() ? kLimitPassed : 0;
 }
 
 } // namespace
@@ -659,7 +665,8 @@ int run(int argc, char **argv)
     command.app.require_subcommand(1);
     command.app.footer(
         "planloom VERB --help shows a verb's options and an example.\nExit status: 0 done, 1 failed while running, 2 "
-        "the input or the options are wrong,\n130 stopped by Ctrl-C with the best result so far.");
+        "the input or the options are wrong,\n3 a prediction passes a limit of simulate --fail-if, 130 stopped by "
+        "Ctrl-C with the best result so far.");
     addBuiltIn(command);
     addInspect(command);
     addPlan(command);

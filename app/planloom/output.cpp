@@ -78,6 +78,12 @@ void Output::stoppedEarly(std::string_view what)
     say(fmt::format("planloom: {}\n", what));
 }
 
+void Output::limitPassed(std::string_view what)
+{
+    m_limitPassed = true;
+    say(fmt::format("planloom: {}\n", what));
+}
+
 Status Output::finish()
 {
     if (std::fflush(stdout) != 0 && !m_failed) {

@@ -18,6 +18,8 @@ struct OutputOptions {
 
 /// Exit status of a verb that was stopped and has a result all the same; shells give it to programs that Ctrl-C ended.
 inline constexpr int kStoppedEarly = 130;
+/// Exit status of a prediction that passes a limit of --fail-if; its result is complete.
+inline constexpr int kLimitPassed = 3;
 
 /// Where a verb's results go. Thread contract: one thread at a time.
 class Output {
@@ -43,11 +45,16 @@ public:
     void stoppedEarly(std::string_view what);
     [[nodiscard]] bool isStoppedEarly() const { return m_stoppedEarly; }
 
+    /// The result is complete, but @p what, which goes to stderr, even if quiet: the process ends with kLimitPassed.
+    void limitPassed(std::string_view what);
+    [[nodiscard]] bool isLimitPassed() const { return m_limitPassed; }
+
     /// Error: Io, if anything could not be written.
     Status finish();
 
 private:
     bool m_stoppedEarly = false;
+    bool m_limitPassed = false;
     OutputOptions m_options;
     bool m_failed = false;
     int m_errno = 0;

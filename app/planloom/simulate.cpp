@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/simulate/simulate.h"
 
+#include "app/planloom/gate.h"
 #include "app/planloom/report.h"
 #include "app/planloom/sources.h"
 #include "app/planloom/verbs.h"
@@ -14,11 +15,14 @@
 #include "executor/runtime/measured_course.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <optional>
 
 namespace planloom::cli {
+
+using nlohmann::ordered_json;
 namespace {
 
 /// Gives the plan the order of the schedule in @p file, if one is named.
@@ -70,23 +74,48 @@ std::string clockOf(const plan::Plan &plan, const std::optional<memory::RunTimes
                                             : std::string();
 }
 
-/// The report with what memory policies do, where a stage has one: memory_clock, memory_stall_seconds,
-/// memory_fragmented.
-std::string jsonOf(const simulate::Report &report, const std::optional<compile::MemoryFigures> &memory, bool measured)
+/// The report with what memory policies do, where a stage has one (memory_clock, memory_stall_seconds,
+/// memory_fragmented), and the verdicts, where limits were given (limits).
+std::string jsonOf(const simulate::Report &report, const std::optional<compile::MemoryFigures> &memory, bool measured,
+                   const std::vector<Verdict> &verdicts)
 {
     std::string text = simulate::toJson(report);
-    if (memory) {
-        text.pop_back(); // the end of the object
-        text += fmt::format(",\"memory_clock\":\"{}\",\"memory_stall_seconds\":{},\"memory_fragmented\":{}}}",
+    text.pop_back(); // the end of the object
+    if (memory)
+        text += fmt::format(",\"memory_clock\":\"{}\",\"memory_stall_seconds\":{},\"memory_fragmented\":{}",
                             measured ? "measured" : "logical", memory->stallSeconds, memory->fragmented);
+    ordered_json limits = ordered_json::array();
+    for (const Verdict &verdict : verdicts)
+        limits.push_back(
+            ordered_json{{"limit", verdict.condition.text},
+                         {"value", verdict.value},
+                         {"device", verdict.device.empty() ? ordered_json() : ordered_json(verdict.device)},
+                         {"passed", verdict.failed}});
+    if (!verdicts.empty())
+        text += fmt::format(",\"limits\":{}", limits.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+    return text + "}";
+}
+
+void printVerdicts(const std::vector<Verdict> &verdicts, Output &output)
+{
+    std::string passed;
+    for (const Verdict &verdict : verdicts) {
+        const std::string text = fmt::format("{}: is {}", verdict.condition.text, verdict.valueText());
+        output.line(fmt::format("limit         {}{}", text, verdict.failed ? ", PASSED" : ""));
+        if (verdict.failed)
+            passed += (passed.empty() ? "" : "; ") + text;
     }
-    return text;
+    if (!passed.empty())
+        output.limitPassed("the prediction passes a limit of --fail-if: " + passed);
 }
 
 } // namespace
 
 Status simulate(const SimulateOptions &options, Output &output)
 {
+    const auto conditions = parseConditions(options.failIf);
+    if (!conditions)
+        return conditions.error();
     for (const std::string &file : {options.trace, options.out, options.decisions})
         if (auto good = checkWritable(file); !good)
             return good;
@@ -142,7 +171,9 @@ Status simulate(const SimulateOptions &options, Output &output)
         output.line(clock);
     if (!options.trace.empty())
         output.line("trace written to " + options.trace);
-    output.json(jsonOf(simulation->report, memory, timesOf != nullptr));
+    const std::vector<Verdict> verdicts = judge(*conditions, simulation->report);
+    printVerdicts(verdicts, output);
+    output.json(jsonOf(simulation->report, memory, timesOf != nullptr, verdicts));
     return {};
 }
 

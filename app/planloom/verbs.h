@@ -84,6 +84,7 @@ struct SimulateOptions {
     std::string out;           ///< plan file to write; empty: none
     std::string times;         ///< file with what a run has measured; empty: none
     std::string decisions;     ///< file for what memory policies decide; empty: none
+    std::string failIf;        ///< limits that the prediction may not pass (gate.h); empty: none
 };
 Status simulate(const SimulateOptions &options, Output &output);
 
