@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/planloom/gnn_sources.h"
 #include "app/planloom/inspect_gnn.h"
+#include "app/planloom/inspect_memory.h"
 #include "app/planloom/report.h"
 #include "app/planloom/sources.h"
 #include "app/planloom/verbs.h"
@@ -35,7 +36,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::int64_t kSniffBytes = 64 << 20;
 
-enum class What { Model, Cluster, Profile, Plan, Run, Trace, Workspace, Graph, Job, Placement };
+enum class What { Model, Cluster, Profile, Plan, Run, Trace, Memory, Workspace, Graph, Job, Placement };
 
 /// Text files are told apart by their schema or, if foreign, by their beginning.
 Result<What> sniffText(const std::string &path)
@@ -77,6 +78,8 @@ Result<What> whatIs(const std::string &source)
         return What::Workspace;
     if (import::traceFormat(source) != import::TraceFormat::None)
         return What::Trace;
+    if (isMemorySnapshot(source))
+        return What::Memory;
     if (import::clusterFileOf(source) != source && fs::exists(import::clusterFileOf(source)))
         return What::Cluster; // "topology.conf,gpu=H100-SXM,gpus=8"
     const std::string extension = fs::path(source).extension().string();
@@ -565,6 +568,7 @@ Status inspect(const InspectOptions &options, Output &output)
     case What::Plan: return inspectPlan(options.what, output);
     case What::Run: return inspectRun(options.what, output);
     case What::Trace: return inspectTrace(options.what, output);
+    case What::Memory: return inspectMemory(options.what, output);
     case What::Workspace: return inspectWorkspace(options.what, output);
     case What::Graph: return inspectGraph(options.what, output);
     case What::Job: return inspectJob(options.what, output);

@@ -106,6 +106,7 @@ INNER = {
         "onnx": ["import.h", "loss", "patterns"],
         "patterns": [],
         "setup": [],
+        "snapshot": [],
         "trace": [],
     },
     "engine/update": {"": [], "rules": [""]},
