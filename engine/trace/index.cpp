@@ -192,6 +192,28 @@ std::optional<Index::Slice> Index::find(std::int32_t task, std::int32_t step) co
     return std::nullopt;
 }
 
+std::optional<Index::Slice> Index::sliceOf(const Record &record) const
+{
+    const auto [firstRow, lastRow] = rowsOf(record.rank);
+    for (std::size_t r = firstRow; r < lastRow; ++r) {
+        const Row &row = m_lod.rows()[r];
+        if (row.lane() != record.lane)
+            continue;
+        std::size_t first = 0; // that starts with the record, or behind it
+        for (std::size_t left = row.size(); left > 0;) {
+            const std::size_t half = left / 2;
+            const bool isBefore = row.start(first + half) < record.start;
+            first += isBefore ? half + 1 : 0;
+            left = isBefore ? left - half - 1 : half;
+        }
+        for (std::size_t i = first; i < row.size() && row.start(i) == record.start; ++i) {
+            if (row.record(i) == record)
+                return Slice{static_cast<std::uint32_t>(r), static_cast<std::uint32_t>(i)};
+        }
+    }
+    return std::nullopt;
+}
+
 std::vector<bool> Index::namesWith(std::string_view text) const
 {
     const std::string lower = lowerCase(text);

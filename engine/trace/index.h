@@ -64,6 +64,9 @@ public:
     [[nodiscard]] std::int32_t taskOn(std::int32_t rank, std::string_view id) const;
     /// The slice of @p task in @p step; the first one if @p step is negative. Cost: O(tasks of its lane in the step).
     [[nodiscard]] std::optional<Slice> find(std::int32_t task, std::int32_t step) const;
+    /// The slice of @p record; nothing: it is none of this trace, or was cut to fit its row. Cost: O(rows of its rank +
+    /// log slices).
+    [[nodiscard]] std::optional<Slice> sliceOf(const Record &record) const;
     /// Slices whose task id contains @p text, whatever the case, in the order of rows, at most @p limit. Cost:
     /// O(different ids + slices of the lanes that have such tasks).
     [[nodiscard]] std::vector<Slice> search(std::string_view text, std::size_t limit) const;

@@ -2,6 +2,7 @@
 #include "engine/trace/trace.h"
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 
 namespace planloom::trace {
@@ -103,12 +104,41 @@ const TaskInfo *Tables::task(std::int32_t index) const
                                                                         : nullptr;
 }
 
+namespace {
+
+auto placeOfRecord(const Record &r) { return std::tuple(r.rank, r.lane, r.start); }
+
+} // namespace
+
 void Trace::sort()
 {
-    const auto key = [](const Record &r) { return std::tuple(r.rank, r.lane, r.start); };
-    const auto before = [&](const Record &a, const Record &b) { return key(a) < key(b); };
-    if (!std::ranges::is_sorted(records, before))
+    const auto before = [](const Record &a, const Record &b) { return placeOfRecord(a) < placeOfRecord(b); };
+    if (std::ranges::is_sorted(records, before))
+        return;
+    if (details.empty()) {
         std::ranges::stable_sort(records, before);
+        return;
+    }
+    std::vector<std::uint32_t> order(records.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::ranges::stable_sort(order, [&](auto a, auto b) { return before(records[a], records[b]); });
+    std::vector<Record> sorted;
+    sorted.reserve(records.size());
+    for (const std::uint32_t old : order)
+        sorted.push_back(records[old]);
+    records = std::move(sorted);
+    details.reorder(order);
+}
+
+std::optional<std::size_t> Trace::numberOf(const Record &record) const
+{
+    const auto place = placeOfRecord(record);
+    auto at = std::ranges::lower_bound(records, place, {}, placeOfRecord);
+    for (; at != records.end() && placeOfRecord(*at) == place; ++at) {
+        if (*at == record)
+            return static_cast<std::size_t>(at - records.begin());
+    }
+    return std::nullopt;
 }
 
 std::int64_t Trace::begin() const

@@ -3,8 +3,10 @@
 
 #include "engine/base/ids.h"
 #include "engine/base/result.h"
+#include "engine/trace/details.h"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -75,6 +77,7 @@ struct Record {
     std::int32_t step = 0;     ///< training step, from 0
     std::int32_t rank = 0;     ///< index into Tables::ranks
     std::int32_t lane = 0;     ///< index into Tables::lanes
+    friend bool operator==(const Record &, const Record &) = default;
 };
 static_assert(sizeof(Record) == 32);
 
@@ -129,9 +132,12 @@ struct Trace : Tables {
     std::string plan;  ///< plan::fingerprint() of the plan that was run; empty: not known
     std::vector<Record> records;
     std::int64_t dropped = 0; ///< records lost on the way, all ranks
+    Details details;          ///< of another program's trace; not in our files
 
-    /// Sorts records by (rank, lane, start). Cost O(n log n).
+    /// Sorts records by (rank, lane, start), and with them the details. Cost O(n log n).
     void sort();
+    /// Number of the record that is equal to @p record, of a sorted trace; nothing: there is none. Cost: O(log n).
+    [[nodiscard]] std::optional<std::size_t> numberOf(const Record &record) const;
     [[nodiscard]] std::int64_t begin() const; ///< smallest start; 0 if empty
     [[nodiscard]] std::int64_t end() const;   ///< largest start + duration
 };

@@ -14,7 +14,7 @@
 namespace planloom::fuzz {
 
 /// Gives a reader of traces, which reads files, the bytes in one; what it reads must be sound: rows exist, slices of a
-/// lane do not overlap.
+/// lane do not overlap, partners find each other again.
 template <class Read>
 void readAsFile(const std::uint8_t *data, std::size_t size, Read read)
 {
@@ -33,6 +33,11 @@ void readAsFile(const std::uint8_t *data, std::size_t size, Read read)
         const bool alone = i == 0 || trace.records[i - 1].rank != r.rank || trace.records[i - 1].lane != r.lane
             || trace.records[i - 1].start + trace.records[i - 1].duration <= r.start;
         if (!inTables || !alone)
+            std::abort();
+        const auto partner = trace.details.partner(i);
+        const auto launcher = trace.details.operatorOf(i);
+        if ((partner && (*partner >= trace.records.size() || !trace.details.partner(*partner)))
+            || (launcher && *launcher >= trace.records.size()) || trace.details.argumentsOf(i).size() > 4096)
             std::abort();
     }
 }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -29,6 +30,8 @@ struct Event {
     char phase = '?';
     std::optional<std::int64_t> start, duration; ///< nanoseconds
     std::int64_t step = -1, stage = -1, microBatch = -1, order = 0;
+    std::int64_t correlation = -1, external = -1;
+    std::string *arguments = nullptr; ///< lines "key: value" of the others
 };
 
 /// Microseconds as they are written, to nanoseconds: a double would lose digits of times since 1970. None: no number,
@@ -75,18 +78,55 @@ std::string_view textOf(json::value &value)
     if (value.type().value_unsafe() == json::json_type::string)
         return value.get_string().get(text) ? std::string_view() : text;
     text = value.raw_json_token();
-    while (!text.empty() && (text.back() == ' ' || text.back() == '\n'))
+    while (!text.empty() && (text.back() == ' ' || text.back() == '\n' || text.back() == '\r' || text.back() == '\t'))
         text.remove_suffix(1);
     return text;
 }
 
+/// Also where it is written as a text, as older profilers do.
 std::int64_t integerOf(json::value &value)
 {
     std::int64_t number = -1;
-    return value.get_int64().get(number) ? -1 : number;
+    const std::string_view text = textOf(value);
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+    return read.ec == std::errc() && read.ptr == text.data() + text.size() ? number : -1;
 }
 
-/// Reads the arguments that mean something to us. False: they are malformed.
+/// Numbers that are another one for each event, and so tell a reader nothing.
+bool isSerialNumber(std::string_view key)
+{
+    static constexpr std::array<std::string_view, 9> kKeys{"Ev Idx",           "Record function id", "Python id",
+                                                           "Python parent id", "Python module id",   "Fwd thread id",
+                                                           "Sequence number",  "Collective seq",     "cbid"};
+    return std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end();
+}
+
+/// A value as it is written, on one line; nothing of objects. False: it is malformed.
+bool addArgument(std::string_view key, json::value &value, std::string &lines)
+{
+    json::json_type type{};
+    if (value.type().get(type))
+        return false;
+    std::string_view text;
+    if (type == json::json_type::object)
+        return true;
+    if (type == json::json_type::array) {
+        json::array array;
+        if (value.get_array().get(array) || array.raw_json().get(text))
+            return false;
+    } else {
+        text = textOf(value);
+    }
+    constexpr std::size_t kLongestValue = 256;
+    if (text.empty())
+        return true;
+    lines += lines.empty() ? "" : "\n";
+    lines.append(key).append(": ").append(text.substr(0, kLongestValue));
+    lines += text.size() > kLongestValue ? "..." : "";
+    return true;
+}
+
+/// Reads the arguments that mean something to us, and keeps the others as text. False: they are malformed.
 bool readArguments(json::value &value, Event &event)
 {
     json::object arguments;
@@ -107,6 +147,12 @@ bool readArguments(json::value &value, Event &event)
             event.stage = integerOf(argument);
         else if (key == "micro_batch")
             event.microBatch = integerOf(argument);
+        else if (key == "correlation")
+            event.correlation = integerOf(argument);
+        else if (key == "External id" || key == "external id")
+            event.external = integerOf(argument);
+        else if (event.phase != 'M' && !isSerialNumber(key) && !addArgument(key, argument, *event.arguments))
+            return false;
     }
     return true;
 }
@@ -256,6 +302,8 @@ private:
     void addEvent(std::string_view text)
     {
         Event event;
+        m_arguments.clear();
+        event.arguments = &m_arguments;
         if (!parse(text, event)) {
             ++m_malformed;
             return;
@@ -301,6 +349,12 @@ private:
         slice.step = event.step;
         slice.stage = event.stage;
         slice.microBatch = event.microBatch;
+        slice.correlation = event.correlation;
+        slice.external = event.external;
+        slice.isLaunch = event.category.find("runtime") != std::string_view::npos
+            || event.category.find("driver") != std::string_view::npos;
+        slice.isOperator = event.category == "cpu_op";
+        slice.arguments = *event.arguments;
         return slice;
     }
 
@@ -327,6 +381,7 @@ private:
     void addNotes()
     {
         const std::int64_t open = m_slices.openSlices();
+        const std::int64_t unkept = m_slices.argumentsLeftOut();
         const auto note = [&](std::int64_t count, std::string_view what) {
             if (count > 0)
                 m_notes.push_back(fmt::format("{} {}", count, what));
@@ -335,6 +390,7 @@ private:
             m_notes.push_back(fmt::format("the file is cut short{}{}: what stands before is shown",
                                           m_pieces.damage().empty() ? "" : ", ", m_pieces.damage()));
         note(m_malformed, "events are malformed and left out");
+        note(unkept, "slices are shown without their arguments, of which 64 MiB are kept");
         note(m_timeless, "slices have no valid times and are left out");
         note(m_unpaired + open, "begins or ends of slices have no counterpart and are left out");
         static const std::map<char, std::string_view> names{{'s', "flows"},
@@ -360,6 +416,7 @@ private:
     Progress &m_progress;
     json::parser m_parser;
     SliceCollector m_slices;
+    std::string m_arguments; ///< of the current event
     std::map<char, std::int64_t> m_others;
     std::int64_t m_events = 0;
     std::int64_t m_malformed = 0;

@@ -66,6 +66,7 @@ public:
             tasks.push_back(static_cast<std::int32_t>(m_trace.tasks.size()));
             m_trace.tasks.push_back(std::move(task));
         }
+        m_trace.details.append(from.details, m_trace.records.size(), from.records.size());
         for (trace::Record record : from.records) {
             record.start += shift;
             record.rank += firstRank;
@@ -136,7 +137,8 @@ std::vector<std::int32_t> commonSteps(const std::vector<RankFile> &files)
 {
     std::vector<std::int32_t> common;
     for (const auto &[step, begin] : files.front().steps) {
-        if (std::all_of(files.begin(), files.end(), [&](const RankFile &file) { return file.steps.contains(step); }))
+        const auto hasStep = [number = step](const RankFile &file) { return file.steps.contains(number); };
+        if (std::all_of(files.begin(), files.end(), hasStep))
             common.push_back(step);
     }
     return common;

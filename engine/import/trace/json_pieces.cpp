@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <filesystem>
 
@@ -94,8 +95,34 @@ int JsonPieces::peek()
 
 void JsonPieces::consumed(std::size_t from, std::size_t to)
 {
-    m_line += std::count(m_buffer.begin() + static_cast<std::ptrdiff_t>(from),
-                         m_buffer.begin() + static_cast<std::ptrdiff_t>(to), '\n');
+    const char *end = m_buffer.data() + to;
+    for (const char *at = m_buffer.data() + from; at < end; ++at) { // memchr is several times as fast as std::count
+        at = static_cast<const char *>(std::memchr(at, '\n', static_cast<std::size_t>(end - at)));
+        if (!at)
+            break;
+        ++m_line;
+    }
+}
+
+/// The next byte from m_at on that may end a text, or begin or end one, an object or a list; m_size: there is none.
+std::size_t JsonPieces::nextMark(bool quoted) const
+{
+    const char *text = m_buffer.data();
+    std::size_t at = m_at;
+    if (quoted) {
+        while (at < m_size && text[at] != '"' && text[at] != '\\')
+            ++at;
+        return at;
+    }
+    static constexpr auto kMarks = [] {
+        std::array<bool, 256> marks{};
+        for (const unsigned char c : {'"', '{', '[', '}', ']'})
+            marks[c] = true;
+        return marks;
+    }();
+    while (at < m_size && !kMarks[static_cast<unsigned char>(text[at])])
+        ++at;
+    return at;
 }
 
 bool JsonPieces::findEnd(bool keep)
@@ -107,6 +134,10 @@ bool JsonPieces::findEnd(bool keep)
     std::size_t counted = m_at;
     for (;;) {
         for (; m_at < m_size; ++m_at) {
+            if (depth > 0 && !escaped) // in a value most bytes mean nothing to its end
+                m_at = nextMark(quoted);
+            if (m_at == m_size)
+                break;
             const char c = m_buffer[m_at];
             if (quoted) {
                 if (escaped)

@@ -43,6 +43,7 @@ private:
     bool refill();
     /// Where the value that begins at m_at ends, reading on as needed; false at the end of the file.
     bool findEnd(bool keep);
+    [[nodiscard]] std::size_t nextMark(bool quoted) const;
     void consumed(std::size_t from, std::size_t to);
 
     std::shared_ptr<File> m_file;

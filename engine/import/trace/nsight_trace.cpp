@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -60,6 +61,12 @@ std::string copyName(std::int64_t kind)
 /// What a table's rows are called.
 enum class NameIs { StringId, CopyKind, Fixed, Graph, Range };
 
+/// A column that a reader may want to see.
+struct NsightArgument {
+    const char *column;
+    const char *label;
+};
+
 /// A table whose rows are slices: on a stream of a GPU, or on a thread.
 struct SliceTable {
     const char *table;
@@ -68,17 +75,37 @@ struct SliceTable {
     NameIs nameIs;
     std::vector<const char *> nameColumns; ///< the first that the table has
     const char *fixedName;
+    std::vector<NsightArgument> arguments; ///< of those that the table has
 };
+
+std::vector<NsightArgument> kernelArguments()
+{
+    return {{"gridX", "grid x"},
+            {"gridY", "grid y"},
+            {"gridZ", "grid z"},
+            {"blockX", "block x"},
+            {"blockY", "block y"},
+            {"blockZ", "block z"},
+            {"registersPerThread", "registers per thread"},
+            {"staticSharedMemory", "static shared memory"},
+            {"dynamicSharedMemory", "dynamic shared memory"}};
+}
 
 const std::vector<SliceTable> &sliceTables()
 {
     static const std::vector<SliceTable> tables{
-        {"CUPTI_ACTIVITY_KIND_KERNEL", "kernel", true, NameIs::StringId, {"demangledName", "shortName"}, ""},
-        {"CUPTI_ACTIVITY_KIND_MEMCPY", "gpu_memcpy", true, NameIs::CopyKind, {"copyKind"}, ""},
-        {"CUPTI_ACTIVITY_KIND_MEMSET", "gpu_memset", true, NameIs::Fixed, {}, "Memset"},
-        {"CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "kernel", true, NameIs::Graph, {"graphId"}, ""},
-        {"CUPTI_ACTIVITY_KIND_RUNTIME", "cuda_runtime", false, NameIs::StringId, {"nameId"}, ""},
-        {"NVTX_EVENTS", "user_annotation", false, NameIs::Range, {"text"}, ""},
+        {"CUPTI_ACTIVITY_KIND_KERNEL",
+         "kernel",
+         true,
+         NameIs::StringId,
+         {"demangledName", "shortName"},
+         "",
+         kernelArguments()},
+        {"CUPTI_ACTIVITY_KIND_MEMCPY", "gpu_memcpy", true, NameIs::CopyKind, {"copyKind"}, "", {{"bytes", "bytes"}}},
+        {"CUPTI_ACTIVITY_KIND_MEMSET", "gpu_memset", true, NameIs::Fixed, {}, "Memset", {{"bytes", "bytes"}}},
+        {"CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "kernel", true, NameIs::Graph, {"graphId"}, "", {}},
+        {"CUPTI_ACTIVITY_KIND_RUNTIME", "cuda_runtime", false, NameIs::StringId, {"nameId"}, "", {}},
+        {"NVTX_EVENTS", "user_annotation", false, NameIs::Range, {"text"}, "", {}},
     };
     return tables;
 }
@@ -108,8 +135,12 @@ public:
         }
         ForeignTrace made;
         m_slices.setDropped(m_timeless);
+        const std::int64_t unkept = m_slices.argumentsLeftOut();
         made.trace = m_slices.finish(&made.origin);
         made.origin += m_epoch;
+        if (unkept > 0)
+            m_notes.push_back(
+                fmt::format("{} slices are shown without their arguments, of which 64 MiB are kept", unkept));
         if (m_timeless > 0)
             m_notes.push_back(
                 fmt::format("{} slices have no valid times, or never ended, and are left out", m_timeless));
@@ -219,6 +250,9 @@ private:
 
     Status readSlices()
     {
+        m_namesProcesses = std::ranges::all_of(sliceTables(), [&](const SliceTable &table) {
+            return !table.onGpu || !m_columns.contains(table.table) || has(table.table, "globalPid");
+        });
         for (const SliceTable &table : sliceTables()) {
             if (!m_columns.contains(table.table))
                 continue;
@@ -246,11 +280,15 @@ private:
             if (name == "NULL")
                 name = columnOr(table, column);
         }
-        const std::string sql = table.onGpu
-            ? fmt::format("SELECT \"start\", \"end\", {}, {}, {}, {} FROM {}", name, columnOr(table, "globalPid"),
-                          columnOr(table, "deviceId"), columnOr(table, "streamId"), table.table)
-            : fmt::format("SELECT \"start\", \"end\", {}, {}, {}, {} FROM {}", name, columnOr(table, "globalTid"),
-                          columnOr(table, "textId"), columnOr(table, "eventType"), table.table);
+        std::string more; // from column kFirstArgument on
+        for (const NsightArgument &argument : table.arguments)
+            more += ", " + columnOr(table, argument.column);
+        const std::string place = table.onGpu ? fmt::format("{}, {}, {}", columnOr(table, "globalPid"),
+                                                            columnOr(table, "deviceId"), columnOr(table, "streamId"))
+                                              : fmt::format("{}, {}, {}", columnOr(table, "globalTid"),
+                                                            columnOr(table, "textId"), columnOr(table, "eventType"));
+        const std::string sql = fmt::format("SELECT \"start\", \"end\", {}, {}, {}{} FROM {}", name, place,
+                                            columnOr(table, "correlationId"), more, table.table);
         return select(sql, [&](sqlite3_stmt *row) {
             if (table.nameIs == NameIs::Range && !isRange(row))
                 return;
@@ -272,9 +310,36 @@ private:
             slice.category = table.category;
             slice.start = start;
             slice.duration = end - start;
+            slice.correlation = correlationOf(row);
+            slice.isLaunch = !table.onGpu;
+            const std::string arguments = argumentsOf(table, row);
+            slice.arguments = arguments;
             if (!m_slices.add(slice))
                 ++m_timeless;
         });
+    }
+
+    /// Counted by each process for itself. Older tables of GPUs do not name their process.
+    [[nodiscard]] std::int64_t correlationOf(sqlite3_stmt *row) const
+    {
+        const std::int64_t number = isMissing(row, 6) ? -1 : sqlite3_column_int64(row, 6);
+        if (number < 1 || number > std::numeric_limits<std::uint32_t>::max())
+            return -1;
+        return (m_namesProcesses ? processOf(sqlite3_column_int64(row, 3)) << 32 : 0) + number;
+    }
+
+    static std::string argumentsOf(const SliceTable &table, sqlite3_stmt *row)
+    {
+        constexpr int kFirstArgument = 7;
+        std::string lines;
+        int column = kFirstArgument;
+        for (const NsightArgument &argument : table.arguments) {
+            if (!isMissing(row, column))
+                lines += fmt::format("{}{}: {}", lines.empty() ? "" : "\n", argument.label,
+                                     sqlite3_column_int64(row, column));
+            ++column;
+        }
+        return lines;
     }
 
     /// Of NVTX: pushed and popped, or started and ended. Marks and names of domains are no ranges.
@@ -387,6 +452,7 @@ private:
     std::unordered_map<std::int64_t, std::string> m_strings;
     std::map<std::int64_t, std::string> m_processNames, m_gpuNames, m_threadNames;
     std::set<std::string> m_seen; ///< processes and threads that have names
+    bool m_namesProcesses = true; ///< on GPUs
     std::int64_t m_epoch = 0;     ///< nanoseconds since 1970 of the database's time 0
     std::int64_t m_timeless = 0;
     std::int64_t m_marks = 0;

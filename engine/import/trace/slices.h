@@ -18,6 +18,11 @@ struct Slice {
     std::int64_t step = -1;    ///< -1: by the step ranges of its process
     std::int64_t stage = -1;
     std::int64_t microBatch = -1;
+    std::int64_t correlation = -1; ///< joins a call and what it starts on a device; below 1: none
+    std::int64_t external = -1;    ///< joins an operator and what it causes; below 1: none
+    bool isLaunch = false;         ///< of the correlation, the call
+    bool isOperator = false;       ///< of the external id, the operator
+    std::string_view arguments;    ///< lines for a reader's eye; at most 4 KiB are kept, and 64 MiB of a trace
 };
 
 /// The number in a name that programs give to the range of a step: "ProfilerStep#7", "step 7", "Iteration_7",
@@ -25,7 +30,7 @@ struct Slice {
 std::int32_t stepInName(std::string_view name);
 
 /// Makes a trace of slices that come in any order: processes become ranks, threads lanes, names tasks. Slices of one
-/// thread that overlap get lanes of their own. 32 bytes a slice.
+/// thread that overlap get lanes of their own. 32 bytes a slice; 24 more where slices have correlations or arguments.
 class SliceCollector {
 public:
     SliceCollector();
@@ -38,7 +43,8 @@ public:
     void begin(const Slice &slice);
     /// False: nothing has begun there, or it would end before it began.
     bool end(std::string_view process, std::string_view thread, std::int64_t time);
-    [[nodiscard]] std::int64_t openSlices() const; ///< that have begun and not ended
+    [[nodiscard]] std::int64_t openSlices() const;       ///< that have begun and not ended
+    [[nodiscard]] std::int64_t argumentsLeftOut() const; ///< slices whose arguments are beyond what is kept
 
     void nameProcess(std::string_view process, std::string_view name);
     void labelProcess(std::string_view process, std::string_view label); ///< "GPU 0"
