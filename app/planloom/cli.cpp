@@ -2,6 +2,7 @@
 // The only file that includes CLI11: it takes seconds to compile.
 #include "app/planloom/cli.h"
 
+#include "app/planloom/completion.h"
 #include "app/planloom/terminal.h"
 #include "app/planloom/verbs.h"
 #include "engine/cost/framework.h"
@@ -12,6 +13,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <functional>
+#include <nlohmann/json.hpp>
 
 namespace planloom::cli {
 namespace {
@@ -36,6 +38,7 @@ struct Command {
     AgentOptions agent;
     WorkerOptions worker;
     TransportOptions transport;
+    std::string shell; ///< of completion
     Verb chosen;
     std::function<int()> process; ///< agent and worker: they print for themselves
 };
@@ -135,10 +138,11 @@ void addProfileSamples(CLI::App *verb, double &samples)
 
 void addInspect(Command &command)
 {
-    CLI::App *verb =
-        addVerb(command, "inspect",
-                "Describe a model, cluster, profile, plan, run, trace, workspace, graph, job or placement",
-                "planloom inspect zoo:gpt2", [&command](Output &output) { return inspect(command.inspect, output); });
+    CLI::App *verb = addVerb(
+        command, "inspect",
+        "Describe a model, cluster, profile, plan, run, trace, memory snapshot of PyTorch, workspace, graph, job or "
+        "placement",
+        "planloom inspect zoo:gpt2", [&command](Output &output) { return inspect(command.inspect, output); });
     verb->add_option("what", command.inspect.what,
                      "A file, the folder of a run or graph, zoo:NAME, preset:NAME or local[:N]")
         ->required();
@@ -262,9 +266,11 @@ void addSimulate(Command &command)
                              [&command](Output &output) { return simulate(command.simulate, output); });
     verb->add_option("plan", command.simulate.plan, "Plan file")->required()->type_name("PLAN");
     addFramework(verb, command.simulate.framework);
-    verb->add_option("--trace", command.simulate.trace,
-                     "Write the timeline: FILE.json in Chrome's format, else Planloom's own")
+    verb->add_option(
+            "--trace", command.simulate.trace,
+            "Write the timeline: FILE.json in Chrome's format, FILE.pftrace in Perfetto's, else Planloom's own")
         ->type_name("FILE");
+    verb->add_option("--csv", command.simulate.csv, "Write a table of the tasks, comma-separated")->type_name("FILE");
     verb->add_option("--order", command.simulate.order,
                      "Compute in the order of a schedule of torch.distributed.pipelining")
         ->type_name("CSV");
@@ -548,7 +554,9 @@ void addPlace(Command &command)
     verb->add_option("--seed", options.seed, "Seed of the search")
         ->check(CLI::NonNegativeNumber)
         ->capture_default_str();
-    verb->add_option("--trace", options.trace, "Write the timeline: FILE.json in Chrome's format, else Planloom's own")
+    verb->add_option(
+            "--trace", options.trace,
+            "Write the timeline: FILE.json in Chrome's format, FILE.pftrace in Perfetto's, else Planloom's own")
         ->type_name("FILE");
     verb->add_option("-o,--output", options.out, "Placement file to write")->type_name("FILE");
 }
@@ -582,6 +590,57 @@ void addProcesses(Command &command)
             ->group("");
     transportVerb->add_option("--out", command.transport.out, "File that rank 0 writes")->required();
     transportVerb->callback([&command] { command.process = [&command] { return transport(command.transport); }; });
+}
+
+/// The values that an option takes, where these are few: "NAME:{fp32,bf16}".
+std::vector<std::string> choicesOf(const CLI::Option &option)
+{
+    const std::string type = option.get_type_name();
+    const std::size_t begin = type.find('{');
+    const std::size_t end = type.find('}', begin);
+    if (begin == std::string::npos || end == std::string::npos)
+        return {};
+    return CLI::detail::split(type.substr(begin + 1, end - begin - 1), ',');
+}
+
+VerbOutline outlineOf(const CLI::App &verb)
+{
+    VerbOutline outline{verb.get_name(), verb.get_description(), {}, {}};
+    for (const CLI::Option *option : verb.get_options()) {
+        if (option->get_positional()) {
+            outline.choices = outline.choices.empty() ? choicesOf(*option) : outline.choices;
+            continue;
+        }
+        OptionOutline made{{}, option->get_description(), option->get_type_size() != 0, choicesOf(*option)};
+        for (const std::string &name : option->get_lnames())
+            made.names.push_back("--" + name);
+        for (const std::string &name : option->get_snames())
+            made.names.push_back("-" + name);
+        outline.options.push_back(std::move(made));
+    }
+    return outline;
+}
+
+Status completion(const Command &command, Output &output)
+{
+    std::vector<VerbOutline> verbs;
+    for (const CLI::App *verb : command.app.get_subcommands([](const CLI::App *) { return true; }))
+        if (!verb->get_group().empty())
+            verbs.push_back(outlineOf(*verb));
+    const std::string script = command.shell == "zsh" ? zshCompletion(verbs) : bashCompletion(verbs);
+    output.line(script.substr(0, script.size() - 1)); // which ends the line
+    output.result(nlohmann::ordered_json{{"shell", command.shell}, {"script", script}});
+    return {};
+}
+
+void addCompletion(Command &command)
+{
+    CLI::App *verb = addVerb(command, "completion", "Print a script with which a shell completes verbs and options",
+                             "planloom completion bash > ~/.local/share/bash-completion/completions/planloom",
+                             [&command](Output &output) { return completion(command, output); });
+    verb->add_option("shell", command.shell, "Shell that is to complete")
+        ->required()
+        ->check(CLI::IsMember({"bash", "zsh"}));
 }
 
 Status parseSettings(Command &command)
@@ -677,6 +736,7 @@ int run(int argc, char **argv)
     addGraph(command);
     addPlace(command);
     addProcesses(command);
+    addCompletion(command);
     if (auto good = checkVerb(command, argc, argv); !good)
         return report(good.error());
     try {

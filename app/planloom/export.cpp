@@ -191,7 +191,7 @@ Status writeFormat(const ExportOptions &options, const plan::Document &document,
         const auto svg = svgOf(document, output);
         return svg ? writeFileAtomically(options.out, *svg) : Status(svg.error());
     }
-    if (format == "chrome-trace" || format == "trace") {
+    if (format == "chrome-trace" || format == "perfetto-trace" || format == "task-csv" || format == "trace") {
         const auto trace = traceOf(options, document);
         if (!trace)
             return trace.error();
@@ -203,8 +203,10 @@ Status writeFormat(const ExportOptions &options, const plan::Document &document,
                 notes.push_back(
                     fmt::format("the run's trace has steps {} to {}, counted from 0", first->step, last->step));
         }
-        return format == "trace" ? trace::writeTrace(*trace, options.out)
-                                 : exporting::writeChromeTrace(*trace, options.out);
+        return format == "trace"       ? trace::writeTrace(*trace, options.out)
+            : format == "task-csv"     ? exporting::writeTaskTable(*trace, options.out)
+            : format == "chrome-trace" ? exporting::writeChromeTrace(*trace, options.out)
+                                       : exporting::writePerfettoTrace(*trace, options.out);
     }
     return failed(
         fmt::format("format {} has no writer", format)); // a row of exporting::formats() without a branch here

@@ -199,7 +199,7 @@ Status writeTimeline(const gnn::Job &job, const gnn::Placement &machineOf, gnn::
     gnn::StepTimes times;
     gnn::Scheduler(network, ports).run(machineOf, policy, &times);
     const trace::Trace timeline = gnn::traceOf(job, network, labels, times, machineOf);
-    return path.ends_with(".json") ? exporting::writeChromeTrace(timeline, path) : trace::writeTrace(timeline, path);
+    return exporting::writeTraceAs(timeline, path);
 }
 
 } // namespace

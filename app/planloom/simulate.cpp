@@ -116,7 +116,7 @@ Status simulate(const SimulateOptions &options, Output &output)
     const auto conditions = parseConditions(options.failIf);
     if (!conditions)
         return conditions.error();
-    for (const std::string &file : {options.trace, options.out, options.decisions})
+    for (const std::string &file : {options.trace, options.csv, options.out, options.decisions})
         if (auto good = checkWritable(file); !good)
             return good;
     auto document = readPlanOrRun(options.plan);
@@ -133,8 +133,8 @@ Status simulate(const SimulateOptions &options, Output &output)
     if (!times)
         return times.error();
     const memory::RunTimes *timesOf = *times ? &**times : nullptr;
-    auto simulation =
-        simulate::simulatePlan(document->plan, document->subject, {!options.trace.empty(), false, nullptr, timesOf});
+    auto simulation = simulate::simulatePlan(document->plan, document->subject,
+                                             {!options.trace.empty() || !options.csv.empty(), false, nullptr, timesOf});
     if (!simulation)
         return simulation.error().in(options.plan);
     std::optional<compile::MemoryFigures> memory;
@@ -146,12 +146,12 @@ Status simulate(const SimulateOptions &options, Output &output)
     }
     if (!options.trace.empty()) {
         simulation->trace.plan = plan::fingerprint(*document);
-        const bool chrome = options.trace.ends_with(".json");
-        if (auto written = chrome ? exporting::writeChromeTrace(simulation->trace, options.trace)
-                                  : trace::writeTrace(simulation->trace, options.trace);
-            !written)
+        if (auto written = exporting::writeTraceAs(simulation->trace, options.trace); !written)
             return written;
     }
+    if (!options.csv.empty())
+        if (auto written = exporting::writeTaskTable(simulation->trace, options.csv); !written)
+            return written;
     if (!options.decisions.empty())
         if (auto written = writeDecisions(*document, timesOf, options.decisions); !written)
             return written;
@@ -171,6 +171,8 @@ Status simulate(const SimulateOptions &options, Output &output)
         output.line(clock);
     if (!options.trace.empty())
         output.line("trace written to " + options.trace);
+    if (!options.csv.empty())
+        output.line("tasks written to " + options.csv);
     const std::vector<Verdict> verdicts = judge(*conditions, simulation->report);
     printVerdicts(verdicts, output);
     output.json(jsonOf(simulation->report, memory, timesOf != nullptr, verdicts));

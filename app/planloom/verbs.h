@@ -79,7 +79,8 @@ Status plan(const PlanOptions &options, Output &output);
 struct SimulateOptions {
     std::string plan;
     FrameworkChoice framework; ///< beside what the plan file has
-    std::string trace;         ///< .json: Chrome's format, else ours; empty: none
+    std::string trace;         ///< .json: Chrome's format, .pftrace: Perfetto's, else ours; empty: none
+    std::string csv;           ///< table of the tasks; empty: none
     std::string order;         ///< PyTorch's schedule in CSV, instead of the plan's; empty: none
     std::string out;           ///< plan file to write; empty: none
     std::string times;         ///< file with what a run has measured; empty: none

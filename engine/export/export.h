@@ -25,6 +25,18 @@ std::string chromeTrace(const trace::Trace &trace);
 /// The same into a file that appears when it is whole.
 Status writeChromeTrace(const trace::Trace &trace, const std::string &path);
 
+/// Perfetto's protocol buffers (opens in its UI and trace_processor): a process per rank, a track per lane, and more of
+/// them where slices of a lane overlap; task ids as names, step, stage and micro-batch as arguments. Pieces of about 64
+/// KiB, as above. Records are sorted (trace::Trace::sort()); times before 0 begin at 0.
+Status perfettoTrace(const trace::Trace &trace, const Writer &write);
+Status writePerfettoTrace(const trace::Trace &trace, const std::string &path);
+/// Tasks as comma-separated values: task, kind, stage, micro_batch, rank, device, lane, step, start_seconds, seconds; a
+/// line a record, empty fields where there is none.
+Status taskTable(const trace::Trace &trace, const Writer &write);
+Status writeTaskTable(const trace::Trace &trace, const std::string &path);
+/// By the file's name: .json Chrome's form, .pftrace and .perfetto-trace Perfetto's, else our own (trace::writeTrace).
+Status writeTraceAs(const trace::Trace &trace, const std::string &path);
+
 /// The model as Graphviz DOT, scopes as clusters; coloured by stage if @p plan is given. Edges that would cross more
 /// than eight ranks are drawn as stubs that name their producer: dot's time grows with the sum of the spans.
 std::string graphvizDot(const graph::Graph &graph, const plan::Plan *plan, const graph::LayerView *layers);

@@ -11,6 +11,8 @@ std::vector<Format> formats()
         {"cluster", "the cluster as JSON (planloom.cluster/1)"},
         {"chrome-trace",
          "Chrome trace-event JSON: a plan's simulated iteration, or the steps that a run recorded; opens in Perfetto"},
+        {"perfetto-trace", "the same as Perfetto's protocol buffers (.pftrace)"},
+        {"task-csv", "the same as a table: a line a task, comma-separated"},
         {"trace", "the same as Planloom's columnar trace file"},
         {"pytorch-csv",
          "order of passes for torch.distributed.pipelining, form compute_only; torchtitan loads it, too (PyTorch 2.6)"},

@@ -3,6 +3,10 @@
 # one .tar.gz of both.
 include(GNUInstallDirs)
 install(TARGETS planloom RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT planloom)
+if(NOT CMAKE_CROSSCOMPILING) # app/CMakeLists.txt writes them
+  install(FILES ${CMAKE_BINARY_DIR}/completions/planloom DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT planloom)
+  install(FILES ${CMAKE_BINARY_DIR}/completions/_planloom DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions COMPONENT planloom)
+endif()
 if(TARGET planloom_cuda) # found in ../lib/planloom; NVIDIA's libraries are the user's
   install(TARGETS planloom_cuda LIBRARY DESTINATION lib/planloom COMPONENT cuda)
 endif()

@@ -42,7 +42,7 @@ private Q_SLOTS:
     {
         QTest::addColumn<QString>("verb");
         for (const char *verb : {"", "models", "planners", "clusters", "inspect", "plan", "simulate", "profile",
-                                 "train", "compare", "export", "graph", "place", "bench", "agent"})
+                                 "train", "compare", "export", "graph", "place", "bench", "agent", "completion"})
             QTest::newRow(*verb ? verb : "planloom") << verb;
     }
 
@@ -469,6 +469,8 @@ private Q_SLOTS:
         QTest::newRow("model") << "model" << QByteArray("{");
         QTest::newRow("cluster") << "cluster" << QByteArray("{");
         QTest::newRow("chrome-trace") << "chrome-trace" << QByteArray("{\"displayTimeUnit\"");
+        QTest::newRow("perfetto-trace") << "perfetto-trace" << QByteArray("\x0a");
+        QTest::newRow("task-csv") << "task-csv" << QByteArray("task,kind,stage,micro_batch,rank,device,lane,step,");
         QTest::newRow("trace") << "trace" << QByteArray();
         QTest::newRow("pytorch-csv") << "pytorch-csv" << QByteArray("0F0,0B0");
         QTest::newRow("pytorch-csv-comms") << "pytorch-csv-comms" << QByteArray("0UNSHARD,0F0,0B0");

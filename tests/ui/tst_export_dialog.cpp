@@ -67,6 +67,9 @@ void TestExportDialog::everyFormatIsShownOrRefused_data()
     QTest::newRow("chrome-trace") << "chrome-trace"
                                   << "s0.F.m0"
                                   << "";
+    QTest::newRow("task-csv") << "task-csv"
+                              << "task,kind,stage,micro_batch"
+                              << "";
     QTest::newRow("plan") << "plan"
                           << "planloom.plan/1"
                           << "";

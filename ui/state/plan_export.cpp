@@ -34,6 +34,18 @@ Text timeline(const plan::Document &, const simulate::Simulation *simulation)
     return text(exporting::chromeTrace(simulation->trace));
 }
 
+Text tableOfTasks(const plan::Document &, const simulate::Simulation *simulation)
+{
+    if (simulation == nullptr)
+        return badInput("there is no timeline yet; wait until the plan is simulated");
+    std::string whole;
+    const Status made = exporting::taskTable(simulation->trace, [&whole](std::string_view piece) -> Status {
+        whole += piece;
+        return {};
+    });
+    return made ? text(std::move(whole)) : Text(made.error());
+}
+
 struct Maker {
     const char *suffix;
     const char *title;
@@ -63,6 +75,7 @@ const std::map<std::string, Maker> &makers()
         {"pytorch-csv-comms",
          {"csv", "PyTorch with communication", true, schedule<exporting::PytorchForm::ComputeComms>}},
         {"chrome-trace", {"trace.json", "Chrome trace", false, timeline}},
+        {"task-csv", {"tasks.csv", "Table of tasks", false, tableOfTasks}},
         {"plan",
          {"plan.json", "Plan file", false,
           [](const plan::Document &document, const simulate::Simulation *) { return text(plan::toJson(document)); }}},

@@ -112,6 +112,8 @@ struct TrackEvent {
     char phase = '\0';          ///< of the older form
     std::int64_t duration = -1; ///< nanoseconds, of the older form
     bool olderTimes = false;    ///< times beside the packet's own
+    std::int64_t step = -1, stage = -1, microBatch = -1;
+    std::string_view clock;
 };
 
 class PerfettoReader {
@@ -455,6 +457,7 @@ private:
                 if (event.category.empty() && !field.bytes.data())
                     event.category = interned(sequence.categories, field.value);
                 break;
+            case 4: parseAnnotation(field.bytes, event); break;
             case 6: parseOlder(field.bytes, event); break;
             case 9: event.type = field.value; break;
             case 10: event.name = interned(sequence.names, field.value); break;
@@ -465,6 +468,30 @@ private:
             }
         }
         return event;
+    }
+
+    /// Those of our own export.
+    static void parseAnnotation(std::string_view bytes, TrackEvent &event)
+    {
+        std::string_view name, text;
+        std::int64_t value = -1;
+        WireMessage message(bytes);
+        for (WireField field; message.next(field);) {
+            if (field.number == 10)
+                name = field.bytes;
+            else if (field.number == 3 || field.number == 4)
+                value = static_cast<std::int64_t>(field.value);
+            else if (field.number == 6)
+                text = field.bytes;
+        }
+        if (name == "step")
+            event.step = value;
+        else if (name == "stage")
+            event.stage = value;
+        else if (name == "micro_batch")
+            event.microBatch = value;
+        else if (name == "clock" && (text == "cost" || text == "wall"))
+            event.clock = text;
     }
 
     static void parseOlder(std::string_view bytes, TrackEvent &event)
@@ -507,6 +534,11 @@ private:
         slice.category = event.category;
         slice.start = *time;
         slice.duration = std::max<std::int64_t>(event.duration, 0);
+        if (!event.clock.empty())
+            m_slices.setClock(std::string(event.clock));
+        slice.step = event.step;
+        slice.stage = event.stage;
+        slice.microBatch = event.microBatch;
         if (complete ? !m_slices.add(slice) : event.type == End && !m_slices.end(track.process, track.thread, *time))
             drop(complete ? "slices have no valid times and are left out" : "ends of slices have no beginning");
         else if (event.type == Begin)

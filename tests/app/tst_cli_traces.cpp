@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Timelines as files, and what inspect tells of files of other programs.
+#include "app/cli_fixture.h"
+
+#include <QJsonArray>
+#include <QJsonDocument>
+#include <QJsonObject>
+#include <QTest>
+
+using namespace planloom::testing;
+
+class TestCliTraces : public CliTest {
+    Q_OBJECT
+
+private:
+    [[nodiscard]] QJsonObject inspected(const QString &what) const
+    {
+        const Done done = run({"inspect", what, "--json"});
+        return done.status == 0 ? QJsonDocument::fromJson(done.out).object()
+                                : QJsonObject{{"error", QString(done.err)}};
+    }
+
+private Q_SLOTS:
+    void initTestCase()
+    {
+        const Done planned = run({"plan", "--model", "zoo:gpt-nano", "--cluster", "preset:h100-8", "--planner", "gpipe",
+                                  "--batch", "16", "--micro-batch", "4", "-o", "nano.json", "--quiet"});
+        QVERIFY2(planned.status == 0, planned.err.constData());
+    }
+
+    void simulateWritesAllForms()
+    {
+        for (const char *name : {"a.pftrace", "a.trace.json", "a.pltrace"}) {
+            const Done done = run({"simulate", "nano.json", "--trace", name, "--csv", "tasks.csv"});
+            QVERIFY2(done.status == 0, done.err.constData());
+            QVERIFY(done.out.contains("tasks written to tasks.csv"));
+            const qsizetype lines = readAll(at("tasks.csv")).count('\n') - 1;
+            QVERIFY(lines > 10);
+            QCOMPARE(inspected(name)["records"].toInteger(), lines);
+            QCOMPARE(inspected(name)["dropped"].toInteger(), 0);
+        }
+        const Done only = run({"simulate", "nano.json", "--csv", "only.csv", "--quiet"});
+        QVERIFY(only.status == 0 && only.out.isEmpty());
+        QCOMPARE(readAll(at("only.csv")), readAll(at("tasks.csv")));
+        const Done nowhere = run({"simulate", "nano.json", "--csv", "none/a.csv"});
+        QCOMPARE(nowhere.status, 2);
+        QVERIFY(nowhere.err.contains("its folder does not exist"));
+    }
+
+    void exportWritesThem()
+    {
+        QCOMPARE(run({"simulate", "nano.json", "--csv", "s.csv", "--trace", "s.pftrace", "--quiet"}).status, 0);
+        for (const auto &[format, name] : {std::pair("task-csv", "s.csv"), std::pair("perfetto-trace", "s.pftrace")}) {
+            const Done done = run({"export", "nano.json", "--to", format, "-o", "out"});
+            QVERIFY2(done.status == 0, done.err.constData());
+            QCOMPARE(readAll(at("out")), readAll(at(name)));
+        }
+    }
+
+    void memorySnapshot()
+    {
+        // A list with one segment, of which 60 of 100 bytes are in use: what pickle.dumps writes with protocol 2.
+        const auto text = [](const QByteArray &words) {
+            return QByteArray("X") + char(words.size()) + QByteArray(3, '\0') + words;
+        };
+        const QByteArray block = "}(" + text("size") + "K\x3c" + text("state") + text("active_allocated") + "u";
+        const QByteArray snapshot = QByteArray("\x80\x02](}(") + text("device") + QByteArray("K\x00", 2)
+            + text("total_size") + "Kd" + text("blocks") + "](" + block + "e" + "ue.";
+        QVERIFY(write(at("snap.pickle"), snapshot));
+        const QJsonObject told = inspected("snap.pickle");
+        QCOMPARE(told["kind"].toString(), "memory");
+        const QJsonObject device = told["devices"][0].toObject();
+        QCOMPARE(device["reserved_bytes"].toInteger(), 100);
+        QCOMPARE(device["peak_bytes"].toInteger(), 60);
+        QCOMPARE(device["fragmented_bytes"].toInteger(), 40);
+        QCOMPARE(device["at_peak"][0]["where"].toString(), "not recorded");
+        const Done done = run({"inspect", "snap.pickle"});
+        QVERIFY2(done.out.contains("none was recorded") && done.out.contains("60 B")
+                     && done.out.contains("not recorded"),
+                 done.out.constData());
+        QVERIFY(write(at("evil.pickle"), "cposix\nsystem\n(tR."));
+        const Done evil = run({"inspect", "evil.pickle"});
+        QCOMPARE(evil.status, 2);
+        QVERIFY2(evil.err.contains("evil.pickle: byte 0: the opcode GLOBAL is not of plain data"),
+                 evil.err.constData());
+    }
+
+    void clusterOfSlurm()
+    {
+        QVERIFY(write(at("topology.conf"), "SwitchName=leaf Nodes=n[01-03]\n"));
+        const QJsonObject told = inspected("topology.conf,gpu=H100-SXM,gpus=4,network=50GB/s");
+        QCOMPARE(told["kind"].toString(), "cluster");
+        QCOMPARE(told["devices"].toArray().size(), 12);
+        const Done open = run({"inspect", "topology.conf"});
+        QCOMPARE(open.status, 2);
+        QVERIFY2(open.err.contains(
+                     "topology.conf:1: topology.conf does not say the type of the nodes' GPUs; give gpu=TYPE"),
+                 open.err.constData());
+        const Done planned =
+            run({"plan", "--model", "zoo:gpt-nano", "--cluster", "topology.conf,gpu=H100-SXM,gpus=1,network=50GB/s",
+                 "--planner", "gpipe", "--batch", "12", "--micro-batch", "4", "-o", "slurm.json", "--quiet"});
+        QVERIFY2(planned.status == 0, planned.err.constData());
+        QCOMPARE(run({"simulate", "slurm.json", "--quiet"}).status, 0);
+    }
+};
+
+QTEST_GUILESS_MAIN(TestCliTraces)
+#include "tst_cli_traces.moc"
