@@ -217,7 +217,9 @@ private:
             auto key = m_pieces.value();
             if (!key)
                 return key.error();
-            const std::string field(key->substr(1, key->size() > 1 ? key->size() - 2 : 0));
+            if (key->size() < 2) // the file ends inside of it
+                break;
+            const std::string field(key->substr(1, key->size() - 2));
             if (m_pieces.peek() != ':')
                 break;
             m_pieces.take();

@@ -198,6 +198,8 @@ private Q_SLOTS:
                                          << QByteArray("cut short");
         QTest::newRow("cut in the object")
             << QByteArray("{\"traceEvents\":[" + slice + "], \"x\"") << QByteArray() << QByteArray("cut short");
+        QTest::newRow("cut in a name") << QByteArray("{\"traceEvents\":[" + slice + "], \"x") << QByteArray()
+                                       << QByteArray("cut short");
         QTest::newRow("malformed event") << QByteArray("[" + slice + ",{\"ph\" \"X\"}]") << QByteArray()
                                          << QByteArray("1 events are malformed");
         QTest::newRow("2^63") << QByteArray("[" + slice + "," + sliceOf("9223372036854775808", "1") + "]")
