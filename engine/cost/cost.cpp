@@ -167,22 +167,50 @@ ParameterBytes parametersOf(const graph::Graph &graph, const graph::LayerView &l
 
 } // namespace
 
-double CostModel::PrefixSums::opTime(const OpFigures &op, std::size_t type, const cluster::DeviceType &device,
-                                     double samples, bool backward) const
+OperatorTimes::OperatorTimes(const graph::Graph &graph, const cluster::Cluster &cluster, const Profile *profile,
+                             bool half)
+    : m_cluster(cluster),
+      m_models(modelsOf(cluster, profile))
 {
-    if (op.measured && scale[type] > 0)
-        return measuredTime(*op.measured, samples, backward) * scale[type];
-    if (!op.declared.empty())
-        return measuredTime(op.declared, samples, backward);
-    if (op.onHost && !device.isProcessor())
-        return hostTime(op, samples, backward);
-    if (models[type])
-        return models[type]->seconds(backward ? op.backwardWork : op.forwardWork, samples).value();
-    return rooflineTime(op, device, samples, backward);
+    m_ops.reserve(graph.ops().size());
+    const bool known = anyKnown(m_models);
+    for (const graph::Op &op : graph.ops()) {
+        OpFigures &figures = m_ops.emplace_back(figuresOf(graph, op));
+        if (known) {
+            figures.forwardWork = forwardWork(graph, op, half);
+            figures.backwardWork = backwardWork(graph, op, half);
+        }
+        if (profile == nullptr)
+            continue;
+        if (const auto it = profile->ops.find(op.name); it != profile->ops.end() && !it->second.empty())
+            figures.measured = &it->second;
+    }
+    for (const cluster::DeviceType &type : cluster.types())
+        m_scale.push_back(profile != nullptr ? profileScale(*profile, cluster, type) : 0.0);
+}
+
+OperatorTimes::OperatorTimes(const CostModel &costs)
+    : OperatorTimes(costs.graph(), costs.cluster(), costs.profile().get(), costs.half())
+{
+}
+
+Seconds OperatorTimes::seconds(std::size_t op, double samples, std::size_t type, bool backward) const
+{
+    const OpFigures &figures = m_ops[op];
+    const cluster::DeviceType &device = m_cluster.types()[type];
+    if (figures.measured && m_scale[type] > 0)
+        return Seconds(measuredTime(*figures.measured, samples, backward) * m_scale[type]);
+    if (!figures.declared.empty())
+        return Seconds(measuredTime(figures.declared, samples, backward));
+    if (figures.onHost && !device.isProcessor())
+        return Seconds(hostTime(figures, samples, backward));
+    if (m_models[type])
+        return m_models[type]->seconds(backward ? figures.backwardWork : figures.forwardWork, samples);
+    return Seconds(rooflineTime(figures, device, samples, backward));
 }
 
 CostModel::PrefixSums::Sums CostModel::PrefixSums::make(const graph::LayerView &layers, std::size_t type,
-                                                        const cluster::DeviceType &device, double samples) const
+                                                        double samples) const
 {
     Sums made;
     made.forward.assign(layers.size() + 1, 0.0);
@@ -190,9 +218,9 @@ CostModel::PrefixSums::Sums CostModel::PrefixSums::make(const graph::LayerView &
     for (std::size_t layer = 0; layer < layers.size(); ++layer) {
         double forward = 0;
         double backward = 0;
-        for (std::size_t op = layers.layers[layer].first.index(); op < layers.layers[layer].last.index(); ++op) {
-            forward += opTime(ops[op], type, device, samples, false);
-            backward += opTime(ops[op], type, device, samples, true);
+        for (OpId op = layers.layers[layer].first; op < layers.layers[layer].last; ++op.value) {
+            forward += operators.forward(op, samples, type).value();
+            backward += operators.backward(op, samples, type).value();
         }
         made.forward[layer + 1] = made.forward[layer] + forward;
         made.backward[layer + 1] = made.backward[layer] + backward;
@@ -201,9 +229,7 @@ CostModel::PrefixSums::Sums CostModel::PrefixSums::make(const graph::LayerView &
 }
 
 std::shared_ptr<const CostModel::PrefixSums::Sums> CostModel::PrefixSums::at(const graph::LayerView &layers,
-                                                                             std::size_t type,
-                                                                             const cluster::DeviceType &device,
-                                                                             double samples) const
+                                                                             std::size_t type, double samples) const
 {
     const Key key(type, samples);
     {
@@ -211,7 +237,7 @@ std::shared_ptr<const CostModel::PrefixSums::Sums> CostModel::PrefixSums::at(con
         if (const auto it = kept.find(key); it != kept.end())
             return it->second;
     }
-    auto made = std::make_shared<const Sums>(make(layers, type, device, samples));
+    auto made = std::make_shared<const Sums>(make(layers, type, samples));
     const std::unique_lock lock(guard);
     if (kept.size() < kMostKept)
         kept.emplace(key, made);
@@ -226,24 +252,8 @@ CostModel::CostModel(std::shared_ptr<const graph::Graph> graph, std::shared_ptr<
       m_half(half),
       m_layers(graph::layersOf(*m_graph))
 {
-    auto sums = std::make_shared<PrefixSums>();
-    sums->ops.reserve(m_graph->ops().size());
-    sums->models = modelsOf(*m_cluster, m_profile.get());
-    const bool known = anyKnown(sums->models);
-    for (const graph::Op &op : m_graph->ops()) {
-        OpFigures &figures = sums->ops.emplace_back(figuresOf(*m_graph, op));
-        if (known) {
-            figures.forwardWork = forwardWork(*m_graph, op, m_half);
-            figures.backwardWork = backwardWork(*m_graph, op, m_half);
-        }
-        if (!m_profile)
-            continue;
-        if (const auto it = m_profile->ops.find(op.name); it != m_profile->ops.end() && !it->second.empty())
-            figures.measured = &it->second;
-    }
+    auto sums = std::make_shared<PrefixSums>(OperatorTimes(*m_graph, *m_cluster, m_profile.get(), m_half));
     sums->links.setRings(named(m_profile.get(), "ring_collectives") > 0, named(m_profile.get(), kPartialGroups));
-    for (const cluster::DeviceType &type : m_cluster->types())
-        sums->scale.push_back(m_profile ? profileScale(*m_profile, *m_cluster, type) : 0.0);
     sums->parameters = parametersOf(*m_graph, m_layers);
     m_sums = std::move(sums);
 }
@@ -252,7 +262,7 @@ Seconds CostModel::sum(std::size_t first, std::size_t last, double samples, std:
 {
     if (first >= last || !(samples > 0))
         return Seconds(0);
-    const auto sums = m_sums->at(m_layers, type, m_cluster->types()[type], samples);
+    const auto sums = m_sums->at(m_layers, type, samples);
     const std::vector<double> &before = backward ? sums->backward : sums->forward;
     return Seconds(before[last] - before[first]);
 }
@@ -283,19 +293,19 @@ Bytes CostModel::parameterBytes(std::size_t first, std::size_t last) const
 
 Seconds CostModel::optimizerStep(Bytes parameters, int streams, std::size_t type) const
 {
-    const Seconds overhead(named(m_profile.get(), "update_overhead_seconds") * m_sums->scale[type]);
-    if (m_profile && m_sums->scale[type] > 0) {
+    const Seconds overhead(named(m_profile.get(), "update_overhead_seconds") * m_sums->operators.scale(type));
+    if (m_profile && m_sums->operators.scale(type) > 0) {
         if (const auto it = m_profile->extra.find("optimizer_seconds_per_parameter"); it != m_profile->extra.end())
-            return Seconds(it->second * asDouble(parameters) / 4 * m_sums->scale[type]);
+            return Seconds(it->second * asDouble(parameters) / 4 * m_sums->operators.scale(type));
     }
     // The 16 bit copy is written, too. A step is bound by memory.
-    if (const auto &model = m_sums->models[type])
+    if (const auto &model = m_sums->operators.model(type))
         return overhead + model->streaming(asDouble(parameters) * (streams + (m_half ? 0.5 : 0)));
     const double traffic = asDouble(parameters) * (streams - 1); // gradients are not cleared
     return overhead + Seconds(traffic / (m_cluster->types()[type].memoryBandwidth * kMemoryEfficiency));
 }
 
-double CostModel::profileScaleOf(std::size_t type) const { return m_sums->scale[type]; }
+double CostModel::profileScaleOf(std::size_t type) const { return m_sums->operators.scale(type); }
 
 double CostModel::fact(const char *name, double otherwise) const { return named(m_profile.get(), name, otherwise); }
 
@@ -303,10 +313,10 @@ double CostModel::gradientShare() const { return fact("gradient_share", 1); }
 
 Seconds CostModel::taskOverhead(std::size_t type) const
 {
-    if (!m_profile || !(m_sums->scale[type] > 0))
+    if (!m_profile || !(m_sums->operators.scale(type) > 0))
         return Seconds(0);
     const auto it = m_profile->extra.find("task_overhead_seconds");
-    return Seconds(it != m_profile->extra.end() ? it->second * m_sums->scale[type] : 0);
+    return Seconds(it != m_profile->extra.end() ? it->second * m_sums->operators.scale(type) : 0);
 }
 
 double CostModel::coreSecondsPerByte(std::size_t type) const
