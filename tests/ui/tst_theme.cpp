@@ -22,6 +22,8 @@ private Q_SLOTS:
     void contrastByHand();
     void textReads_data();
     void textReads();
+    void theRampRises_data() { textReads_data(); }
+    void theRampRises();
     void edgesOfFieldsAreSeen_data() { textReads_data(); }
     void edgesOfFieldsAreSeen();
     void checkedToolsAreSeen_data() { textReads_data(); }
@@ -67,6 +69,24 @@ void TestTheme::textReads()
         QVERIFY(contrast(textOn(color), color) >= kAa);
     for (const QColor &color : t.series)
         QVERIFY(contrast(textOn(color), color) >= kAa);
+}
+
+void TestTheme::theRampRises()
+{
+    QFETCH(int, number);
+    constexpr ThemeKind kKinds[] = {ThemeKind::Light, ThemeKind::Dark, ThemeKind::HighContrast};
+    applyTheme(*qApp, kKinds[number]);
+    double before = contrast(ramp(0), theme().base);
+    QVERIFY(before < 1.3); // nothing to see where there is nothing
+    for (int tenth = 1; tenth <= 10; ++tenth) {
+        const QColor color = ramp(tenth / 10.0);
+        QVERIFY(contrast(color, theme().base) > before);
+        QVERIFY(contrast(textOn(color), color) >= 4.5);
+        before = contrast(color, theme().base);
+    }
+    QVERIFY(before >= 7);
+    QCOMPARE(ramp(2), ramp(1));
+    applyTheme(*qApp, ThemeKind::Light);
 }
 
 void TestTheme::edgesOfFieldsAreSeen()

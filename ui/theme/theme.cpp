@@ -52,6 +52,8 @@ Theme light()
     t.cursor = QColor(0x1B, 0x1F, 0x24);
     t.bubble = QColor(0xF2, 0xF3, 0xF5);
     t.bubbleHatch = QColor(0xD3, 0xD8, 0xDE);
+    t.rampLow = QColor(0xF4, 0xF8, 0xFC);
+    t.rampHigh = QColor(0x0B, 0x3C, 0x7A);
     t.hues = kHues;
     t.series = kSeries;
     return t;
@@ -81,6 +83,8 @@ Theme dark()
     t.cursor = QColor(0xE6, 0xE9, 0xED);
     t.bubble = QColor(0x20, 0x24, 0x29);
     t.bubbleHatch = QColor(0x3C, 0x43, 0x4C);
+    t.rampLow = QColor(0x1B, 0x24, 0x2D);
+    t.rampHigh = QColor(0xA8, 0xD8, 0xFF);
     t.hues = kHues;
     t.series = kSeries;
     t.series[0] = QColor(0x3D, 0x9B, 0xD9); // blue is too dark to see on black
@@ -111,6 +115,8 @@ Theme highContrast()
     t.cursor = QColor(0xFF, 0xE1, 0x00);
     t.bubble = Qt::black;
     t.bubbleHatch = QColor(0x80, 0x80, 0x80);
+    t.rampLow = Qt::black;
+    t.rampHigh = QColor(0x5C, 0xC8, 0xFF);
     t.hues = kHues;
     t.series = kSeries;
     t.series[0] = QColor(0x5C, 0xC8, 0xFF);
@@ -256,6 +262,15 @@ QColor veil()
 QColor textOn(const QColor &background)
 {
     return contrast(background, Qt::black) >= contrast(background, Qt::white) ? Qt::black : Qt::white;
+}
+
+QColor ramp(double share)
+{
+    const QColor &low = g_theme.rampLow;
+    const QColor &high = g_theme.rampHigh;
+    const double at = std::clamp(share, 0.0, 1.0);
+    const auto mix = [at](int a, int b) { return static_cast<int>(std::lround(a + (b - a) * at)); };
+    return QColor(mix(low.red(), high.red()), mix(low.green(), high.green()), mix(low.blue(), high.blue()));
 }
 
 QIcon icon(const QString &name)

@@ -34,6 +34,7 @@ struct Theme {
     QColor infoBase, warningBase, errorBase;
     QColor grid, cursor;                      ///< lines of rulers and charts; marks under the mouse
     QColor bubble, bubbleHatch;               ///< idle time on a compute lane
+    QColor rampLow, rampHigh;                 ///< ends of a sequential scale, see ramp()
     std::vector<Hue> hues;                    ///< of kinds of tasks, Okabe-Ito
     std::array<QColor, kSeriesColors> series; ///< Okabe-Ito, for stages, devices, curves
 
@@ -60,6 +61,9 @@ double contrast(const QColor &a, const QColor &b);
 QColor veil();
 /// Black or white, whichever reads better on @p background.
 QColor textOn(const QColor &background);
+/// Colour of @p share (0..1) on the theme's sequential scale: the further up, the further from `base` in lightness.
+/// Text on it in textOn() of it.
+QColor ramp(double share);
 /// An icon of resources/icons, drawn in the theme's text colour. Ask again after a change of theme.
 QIcon icon(const QString &name);
 
