@@ -7,7 +7,7 @@ DotProcess::DotProcess(QObject *parent) : QObject(parent) {}
 
 DotProcess::~DotProcess() { drop(); }
 
-void DotProcess::start(const VisibleGraph &graph, const std::vector<std::pair<double, double>> &sizes)
+void DotProcess::start(const VisibleGraph &graph, const BoxSizes &sizes)
 {
     drop();
     m_nodes = graph.nodes.size();

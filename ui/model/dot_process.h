@@ -18,7 +18,7 @@ public:
     explicit DotProcess(QObject *parent = nullptr);
     ~DotProcess() override;
 
-    void start(const VisibleGraph &graph, const std::vector<std::pair<double, double>> &sizes);
+    void start(const VisibleGraph &graph, const BoxSizes &sizes);
     void cancel();
     [[nodiscard]] bool running() const { return m_process != nullptr; }
 

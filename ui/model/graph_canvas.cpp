@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/model/graph_canvas.h"
 
+#include "ui/model/graph_frame_item.h"
 #include "ui/model/graph_node_item.h"
 #include "ui/theme/theme.h"
 
 #include <QGraphicsPathItem>
 #include <QKeyEvent>
+#include <QScrollBar>
 #include <QWheelEvent>
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace planloom::ui {
 namespace {
@@ -17,7 +20,8 @@ constexpr double kPointsPerInch = 72;
 constexpr double kMargin = 24;
 constexpr double kSmallestScale = 0.02;
 constexpr double kLargestScale = 4;
-constexpr double kLeastText = 9; // pixels: smaller letters cannot be read
+constexpr double kLeastText = 9;   // pixels: smaller letters cannot be read
+constexpr double kFrameMargin = 8; // dot's own around a cluster
 
 QPainterPath splinePath(const std::vector<PlainLayout::Point> &points)
 {
@@ -63,43 +67,99 @@ GraphCanvas::GraphCanvas(QWidget *parent) : QGraphicsView(parent)
     setRenderHint(QPainter::Antialiasing);
     setTransformationAnchor(QGraphicsView::AnchorUnderMouse);
     setAccessibleName(tr("Graph of the model"));
-    setAccessibleDescription(tr("Boxes are scopes and operators. Enter opens a scope, Backspace closes it, arrows walk "
-                                "along edges, Space fits the graph. The layer "
-                                "table has the same data."));
+    describeCurrent();
 }
 
-std::vector<std::pair<double, double>> GraphCanvas::boxSizes(const VisibleGraph &graph) const
+/// For screen readers: where one is, and what the keys do.
+void GraphCanvas::describeCurrent()
 {
-    std::vector<std::pair<double, double>> sizes;
+    QString current;
+    if (m_current >= 0) {
+        const GraphNode &node = m_graph.nodes[static_cast<std::size_t>(m_current)];
+        current = tr("Selected: %1, %2. ").arg(QString::fromStdString(node.title), QString::fromStdString(node.detail));
+    }
+    setAccessibleDescription(current
+                             + tr("Boxes are scopes and operators. Enter opens a scope, Backspace closes it, arrows "
+                                  "walk along edges, Space fits the graph, N shows what is next to the box. The "
+                                  "properties of the selected box stand "
+                                  "beside the graph; the layer table has the same data."));
+}
+
+BoxSizes GraphCanvas::sizesOf(const VisibleGraph &graph) const
+{
+    BoxSizes sizes;
     for (const GraphNode &node : graph.nodes) {
         const QSizeF size = GraphNodeItem::sizeFor(node, font());
-        sizes.emplace_back(size.width() / kPointsPerInch, size.height() / kPointsPerInch);
+        sizes.boxes.emplace_back(size.width() / kPointsPerInch, size.height() / kPointsPerInch);
+    }
+    for (const GraphFrame &frame : graph.frames) {
+        const QSizeF size = GraphFrameItem::titleSize(QString::fromStdString(frame.title), font());
+        sizes.titles.emplace_back(size.width(), size.height());
     }
     return sizes;
 }
 
-void GraphCanvas::show(const VisibleGraph &graph, const PlainLayout &layout,
-                       const std::vector<std::vector<QColor>> &stageColors)
+QRectF GraphCanvas::placeOf(const std::string &key) const
+{
+    if (const int node = key.empty() ? -1 : m_graph.find(key); node >= 0)
+        return m_items[static_cast<std::size_t>(node)]->sceneBoundingRect();
+    const auto frame = std::ranges::find(m_frames, QString::fromStdString(key), &GraphFrameItem::key);
+    return frame == m_frames.end() ? QRectF() : (*frame)->area();
+}
+
+void GraphCanvas::show(const VisibleGraph &graph, const PlainLayout &layout, const std::string &anchor)
 {
     const std::string before = m_current >= 0 ? m_graph.nodes[static_cast<std::size_t>(m_current)].key : std::string();
+    const QRectF place = placeOf(anchor);
+    const QPoint seen = mapFromScene(QPointF(place.center().x(), place.top()));
     m_scene.clear();
     m_items.clear();
     m_edges.clear();
+    m_frames.clear();
     m_graph = graph;
+    m_anchor = anchor;
     m_current = -1;
     setBackgroundBrush(theme().base);
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
         auto *item = new GraphNodeItem(graph.nodes[i], static_cast<int>(i), font());
         item->setPos(layout.centers[i].x, layout.centers[i].y);
-        item->setStageColors(stageColors[i]);
         m_scene.addItem(item);
         m_items.push_back(item);
     }
+    addFrames();
     addEdges(layout);
     m_scene.setSceneRect(m_scene.itemsBoundingRect().adjusted(-kMargin, -kMargin, kMargin, kMargin));
-    if (const int again = before.empty() ? -1 : m_graph.find(before); again >= 0)
-        setCurrent(again, false);
+    setCurrent(before.empty() ? -1 : m_graph.find(before), false);
+    describeCurrent();
+    const QRectF now = placeOf(anchor);
+    if (m_fit == Fit::None && !place.isNull() && !now.isNull()) {
+        const QPoint moved = mapFromScene(QPointF(now.center().x(), now.top())) - seen;
+        horizontalScrollBar()->setValue(horizontalScrollBar()->value() + moved.x());
+        verticalScrollBar()->setValue(verticalScrollBar()->value() + moved.y());
+    }
     refit();
+}
+
+/// Around their boxes and the frames inside of them: dot has left the room.
+void GraphCanvas::addFrames()
+{
+    const std::vector<GraphFrame> &frames = m_graph.frames;
+    std::vector<QRectF> areas(frames.size());
+    for (std::size_t f = frames.size(); f-- > 0;) { // inner ones are behind those around them
+        for (const int node : frames[f].nodes)
+            areas[f] |= m_items[static_cast<std::size_t>(node)]->sceneBoundingRect();
+        const QString title = QString::fromStdString(frames[f].title);
+        const QSizeF needs = GraphFrameItem::titleSize(title, font());
+        areas[f].adjust(-kFrameMargin, -needs.height() - kFrameMargin / 2, kFrameMargin, kFrameMargin);
+        if (areas[f].width() < needs.width())
+            areas[f].setWidth(needs.width());
+        if (frames[f].parent >= 0)
+            areas[static_cast<std::size_t>(frames[f].parent)] |= areas[f];
+        m_frames.push_back(new GraphFrameItem(QString::fromStdString(frames[f].key), title, areas[f], font()));
+    }
+    std::ranges::reverse(m_frames);
+    for (GraphFrameItem *frame : m_frames) // outer ones first: they are painted first
+        m_scene.addItem(frame);
 }
 
 void GraphCanvas::addEdges(const PlainLayout &layout)
@@ -120,10 +180,16 @@ void GraphCanvas::addEdges(const PlainLayout &layout)
     }
 }
 
-void GraphCanvas::recolor(const std::vector<std::vector<QColor>> &stageColors)
+void GraphCanvas::setColors(const std::vector<BoxPaint> &colors)
 {
-    for (std::size_t i = 0; i < m_items.size() && i < stageColors.size(); ++i)
-        m_items[i]->setStageColors(stageColors[i]);
+    for (std::size_t i = 0; i < m_items.size() && i < colors.size(); ++i)
+        m_items[i]->setColors(colors[i]);
+}
+
+void GraphCanvas::setToolTips(const std::vector<QString> &texts)
+{
+    for (std::size_t i = 0; i < m_items.size() && i < texts.size(); ++i)
+        m_items[i]->setToolTip(texts[i]);
 }
 
 void GraphCanvas::highlight(const std::vector<int> &nodes)
@@ -134,18 +200,27 @@ void GraphCanvas::highlight(const std::vector<int> &nodes)
 
 void GraphCanvas::setCurrent(int node, bool center)
 {
-    if (m_current >= 0 && m_current < static_cast<int>(m_items.size()))
-        m_items[static_cast<std::size_t>(m_current)]->setCurrent(false);
-    m_current = node >= 0 && node < static_cast<int>(m_items.size()) ? node : -1;
-    if (m_current < 0)
-        return;
-    m_items[static_cast<std::size_t>(m_current)]->setCurrent(true);
-    if (!center)
+    const int before = std::exchange(m_current, node >= 0 && node < static_cast<int>(m_items.size()) ? node : -1);
+    if (before >= 0 && before < static_cast<int>(m_items.size()))
+        m_items[static_cast<std::size_t>(before)]->setCurrent(false);
+    if (m_current >= 0)
+        m_items[static_cast<std::size_t>(m_current)]->setCurrent(true);
+    if (m_current != before) {
+        describeCurrent();
+        Q_EMIT currentChanged(m_current);
+    }
+    if (m_current < 0 || !center)
         return;
     m_fit = Fit::None;
     if (transform().m11() < 0.5)
         setTransform(QTransform::fromScale(0.9, 0.9));
     centerOn(m_items[static_cast<std::size_t>(m_current)]);
+}
+
+void GraphCanvas::showCurrent()
+{
+    if (m_current >= 0)
+        ensureVisible(m_items[static_cast<std::size_t>(m_current)]);
 }
 
 void GraphCanvas::fit()
@@ -164,7 +239,11 @@ void GraphCanvas::refit()
     if (scale == transform().m11())
         return;
     setTransform(QTransform::fromScale(scale, scale));
-    centerOn(m_items[static_cast<std::size_t>(std::max(m_current, 0))]);
+    const QRectF anchor = placeOf(m_anchor);
+    if (anchor.height() * scale > viewport()->height()) // the top of what was opened
+        centerOn(anchor.center().x(), anchor.top() + viewport()->height() / (2 * scale));
+    else
+        centerOn(anchor.isNull() ? m_items[static_cast<std::size_t>(std::max(m_current, 0))]->pos() : anchor.center());
 }
 
 int GraphCanvas::nodeAt(const QPoint &position) const
@@ -187,6 +266,8 @@ void GraphCanvas::mouseDoubleClickEvent(QMouseEvent *event)
 {
     if (const int node = nodeAt(event->pos()); node >= 0)
         Q_EMIT activated(node);
+    else if (const auto *frame = dynamic_cast<const GraphFrameItem *>(itemAt(event->pos())))
+        Q_EMIT closeAsked(QString(frame->key())); // a copy: the answer replaces the picture
 }
 
 void GraphCanvas::wheelEvent(QWheelEvent *event)
@@ -236,6 +317,8 @@ void GraphCanvas::keyPressEvent(QKeyEvent *event)
         if (m_current >= 0)
             Q_EMIT closeAround(m_current);
         break;
+    case Qt::Key_N: Q_EMIT neighboursAsked(); break;
+    case Qt::Key_Escape: Q_EMIT wholeAsked(); break;
     case Qt::Key_Down: m_current < 0 ? step(1) : walk(true); break;
     case Qt::Key_Up: m_current < 0 ? step(1) : walk(false); break;
     case Qt::Key_Right: step(1); break;

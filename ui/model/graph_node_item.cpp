@@ -15,6 +15,8 @@ namespace {
 constexpr double kPadding = 7;
 constexpr double kStageBar = 6;
 constexpr double kWidest = 240;
+constexpr double kShareBar = 4;
+constexpr double kBehind = 4; // offset of the second edge of a run
 /// Below this scale letters are smaller than can be read: boxes alone say more.
 constexpr double kTextScale = 0.35;
 
@@ -53,12 +55,11 @@ GraphNodeItem::GraphNodeItem(const GraphNode &node, int index, const QFont &font
       m_detail(QString::fromStdString(node.detail)),
       m_stubs(stubText(node)),
       m_group(node.group),
+      m_repeated(node.repeats > 1),
       m_index(index),
       m_size(sizeFor(node, font)),
       m_font(font)
 {
-    setToolTip(QString::fromStdString(node.key) + (m_detail.isEmpty() ? QString() : QStringLiteral("\n") + m_detail)
-               + (m_stubs.isEmpty() ? QString() : QStringLiteral("\n") + m_stubs));
 }
 
 QSizeF GraphNodeItem::sizeFor(const GraphNode &node, const QFont &font)
@@ -78,9 +79,9 @@ QSizeF GraphNodeItem::sizeFor(const GraphNode &node, const QFont &font)
 
 double GraphNodeItem::smallestText(const QFont &font) { return QFontInfo(smaller(font)).pixelSize(); }
 
-void GraphNodeItem::setStageColors(std::vector<QColor> colors)
+void GraphNodeItem::setColors(BoxPaint paint)
 {
-    m_stages = std::move(colors);
+    m_colors = std::move(paint);
     update();
 }
 
@@ -100,29 +101,50 @@ void GraphNodeItem::setCurrent(bool on)
 
 QRectF GraphNodeItem::boundingRect() const
 {
-    return {-m_size.width() / 2 - 2, -m_size.height() / 2 - 2, m_size.width() + 4, m_size.height() + 4};
+    const double behind = m_repeated ? kBehind : 0;
+    return QRectF(-m_size.width() / 2, -m_size.height() / 2, m_size.width(), m_size.height())
+        .adjusted(-3, -3 - behind, 3 + behind, 3);
 }
 
-void GraphNodeItem::paintStages(QPainter *painter, const QRectF &box) const
+QColor GraphNodeItem::paper() const
 {
-    const double each = box.height() / static_cast<double>(std::max<std::size_t>(m_stages.size(), 1));
-    for (std::size_t i = 0; i < m_stages.size(); ++i)
-        painter->fillRect(QRectF(box.left(), box.top() + static_cast<double>(i) * each, kStageBar, each), m_stages[i]);
+    if (m_colors.fill.isValid())
+        return m_colors.fill;
+    return m_highlighted ? theme().accent : m_group ? theme().button : theme().alternateBase;
 }
 
-void GraphNodeItem::paint(QPainter *painter, const QStyleOptionGraphicsItem *option, QWidget *)
+void GraphNodeItem::paintStripes(QPainter *painter, const QRectF &box) const
+{
+    const double each = box.height() / static_cast<double>(std::max<std::size_t>(m_colors.stripes.size(), 1));
+    for (std::size_t i = 0; i < m_colors.stripes.size(); ++i)
+        painter->fillRect(QRectF(box.left(), box.top() + static_cast<double>(i) * each, kStageBar, each),
+                          m_colors.stripes[i]);
+}
+
+void GraphNodeItem::paintBox(QPainter *painter, const QRectF &box) const
 {
     const Theme &colors = theme();
-    const QRectF box(-m_size.width() / 2, -m_size.height() / 2, m_size.width(), m_size.height());
-    painter->setPen(Qt::NoPen);
-    painter->fillRect(box, m_highlighted ? colors.accent : m_group ? colors.button : colors.alternateBase);
-    paintStages(painter, box);
-    QPen border(m_current ? colors.cursor : colors.border, m_current ? 2.4 : 1);
-    painter->setPen(border);
     painter->setBrush(Qt::NoBrush);
+    if (m_repeated) {
+        painter->setPen(QPen(colors.dimText, 1));
+        painter->drawRect(box.translated(kBehind, -kBehind));
+    }
+    painter->fillRect(box, paper());
+    paintStripes(painter, box);
+    if (m_colors.share > 0) {
+        const QRectF bar(box.left(), box.bottom() - kShareBar, box.width() * m_colors.share, kShareBar);
+        painter->fillRect(bar, textOn(paper()));
+    }
+    if (m_highlighted && m_colors.fill.isValid()) { // the fill says something else: a frame inside of the edge
+        painter->setPen(QPen(colors.accent, 3));
+        painter->drawRect(box.adjusted(2, 2, -2, -2));
+    }
+    painter->setPen(QPen(m_current ? colors.cursor : colors.border, m_current ? 2.4 : 1));
     painter->drawRect(box);
-    if (option->levelOfDetailFromTransform(painter->worldTransform()) < kTextScale)
-        return;
+}
+
+void GraphNodeItem::paintText(QPainter *painter, const QRectF &box) const
+{
     QRectF line = box.adjusted(kPadding + kStageBar, kPadding, -kPadding, 0);
     const auto write = [&](const QString &text, const QFont &font, const QColor &color) {
         if (text.isEmpty())
@@ -135,11 +157,21 @@ void GraphNodeItem::paint(QPainter *painter, const QStyleOptionGraphicsItem *opt
                           metrics.elidedText(text, Qt::ElideMiddle, line.width()));
         line.translate(0, line.height());
     };
-    const QColor strong = m_highlighted ? colors.accentText : colors.text;
-    const QColor dim = m_highlighted ? colors.accentText : colors.dimText;
+    const Theme &colors = theme();
+    const bool plain = !m_highlighted && !m_colors.fill.isValid();
+    const QColor strong = plain ? colors.text : m_colors.fill.isValid() ? textOn(paper()) : colors.accentText;
+    const QColor dim = plain ? colors.dimText : strong;
     write(m_title, m_group ? bold(m_font) : m_font, strong);
     write(m_detail, smaller(m_font), dim);
     write(m_stubs, smaller(m_font), dim);
+}
+
+void GraphNodeItem::paint(QPainter *painter, const QStyleOptionGraphicsItem *option, QWidget *)
+{
+    const QRectF box(-m_size.width() / 2, -m_size.height() / 2, m_size.width(), m_size.height());
+    paintBox(painter, box);
+    if (option->levelOfDetailFromTransform(painter->worldTransform()) >= kTextScale)
+        paintText(painter, box);
 }
 
 } // namespace planloom::ui

@@ -6,13 +6,12 @@
 #include <QGraphicsItem>
 #include <QString>
 
-#include "ui/model/scope_graph.h"
-
-#include <vector>
+#include "ui/model/box_colors.h"
 
 namespace planloom::ui {
 
-/// One box: title, detail, names of shared inputs, a bar of its stages' colours at the left.
+/// One box: title, detail, names of shared inputs, with its colours. A run of repeated scopes has a second edge behind
+/// it.
 class GraphNodeItem final : public QGraphicsItem {
 public:
     GraphNodeItem(const GraphNode &node, int index, const QFont &font);
@@ -21,7 +20,7 @@ public:
     static double smallestText(const QFont &font);
 
     [[nodiscard]] int index() const { return m_index; }
-    void setStageColors(std::vector<QColor> colors);
+    void setColors(BoxPaint paint);
     void setHighlighted(bool on);
     void setCurrent(bool on);
 
@@ -29,14 +28,18 @@ public:
     void paint(QPainter *painter, const QStyleOptionGraphicsItem *option, QWidget *widget) override;
 
 private:
-    void paintStages(QPainter *painter, const QRectF &box) const;
+    void paintBox(QPainter *painter, const QRectF &box) const;
+    void paintStripes(QPainter *painter, const QRectF &box) const;
+    void paintText(QPainter *painter, const QRectF &box) const;
+    [[nodiscard]] QColor paper() const;
 
     QString m_title, m_detail, m_stubs;
     bool m_group;
+    bool m_repeated;
     int m_index;
     QSizeF m_size;
     QFont m_font;
-    std::vector<QColor> m_stages;
+    BoxPaint m_colors;
     bool m_highlighted = false;
     bool m_current = false;
 };

@@ -11,17 +11,20 @@
 
 namespace planloom::ui {
 
-/// A box of the model view: an operator, or a scope that is shown closed.
+/// A box of the model view: an operator, or a scope or a run of repeated ones (repeats.h) that is shown closed.
 struct GraphNode {
-    std::string key;    ///< the scope's path, or the operator's name: the same from layout to layout
-    std::string title;  ///< last part of the path, or the operator's type
+    std::string key;    ///< the scope's path, the run's key, or the operator's name: the same from layout to layout
+    std::string title;  ///< short name of the scope, or the operator's type
     std::string detail; ///< "42 operators", or the output's shape
     bool group = false;
-    OpId firstOp; ///< smallest of its operators
+    std::size_t repeats = 1; ///< scopes of equal structure that the box stands for
+    std::vector<OpId> ops;   ///< its operators, in the graph's order; never empty
     std::size_t firstLayer = 0;
     std::size_t lastLayer = 0;      ///< one past the end
     int rank = 0;                   ///< longest path from a source
     std::vector<std::string> stubs; ///< inputs that many boxes share: named here instead of drawn as edges
+
+    [[nodiscard]] OpId firstOp() const { return ops.front(); }
 };
 
 /// Between two boxes, by their places in VisibleGraph::nodes.
@@ -31,10 +34,19 @@ struct GraphEdge {
     bool far = false; ///< spans many ranks, or runs against the order: not for dot, drawn as a curve at the side
 };
 
+/// Around the boxes of an open scope.
+struct GraphFrame {
+    std::string key; ///< of the scope
+    std::string title;
+    int parent = -1;        ///< the frame around it; -1: none
+    std::vector<int> nodes; ///< its boxes, those of inner frames too; in order
+};
+
 /// The visible boxes and edges for a set of open scopes.
 struct VisibleGraph {
     std::vector<GraphNode> nodes; ///< in the order of their first operators
     std::vector<GraphEdge> edges;
+    std::vector<GraphFrame> frames;                       ///< outer ones before those inside of them
     [[nodiscard]] int find(const std::string &key) const; ///< -1: none
 };
 
@@ -45,29 +57,51 @@ public:
 
     /// Boxes and edges with exactly the scopes of @p open shown open. Cost: O(operators + edges).
     [[nodiscard]] VisibleGraph visible(const std::set<std::string> &open) const;
+    /// Scopes of @p op, outermost first; runs of repeated ones and of operators are scopes, too.
+    [[nodiscard]] const std::vector<std::string> &pathOf(OpId op) const { return m_path[op.index()]; }
+    /// Whether @p op lies in scope @p key, or is the operator of that name.
+    [[nodiscard]] bool holds(const std::string &key, OpId op) const;
     /// Scopes to open so that operator or scope @p key becomes visible.
     [[nodiscard]] std::vector<std::string> ancestors(const std::string &key) const;
     [[nodiscard]] std::string parentOf(const std::string &key) const; ///< "" at the top
-    /// Keys of operators and scopes whose name or type contains @p text, in order, any case.
-    [[nodiscard]] std::vector<std::string> search(const std::string &text) const;
+    /// How the box of scope @p key is titled: "h.0 … h.11 ×12".
+    [[nodiscard]] std::string titleOf(const std::string &key) const;
     [[nodiscard]] std::vector<std::string> allScopes() const;
+    [[nodiscard]] const graph::Graph &graph() const { return m_graph; }
 
 private:
     [[nodiscard]] std::string holder(const graph::Op &op, const std::set<std::string> &open) const;
+    [[nodiscard]] GraphNode nodeFor(const graph::Op &op, const std::string &scope) const;
+    [[nodiscard]] std::string detailOf(const GraphNode &node) const;
     void connect(VisibleGraph &result, const std::vector<int> &nodeOf) const;
     void stub(VisibleGraph &result, const graph::Tensor &tensor, const std::vector<int> &nodeOf) const;
+    void frame(VisibleGraph &result) const;
 
+    struct Run {
+        std::string title;
+        std::size_t scopes = 0;
+    };
     const graph::Graph &m_graph;
     std::vector<std::size_t> m_layerOf;           ///< per operator
     std::vector<std::vector<std::string>> m_path; ///< per operator: its scopes, outermost first
+    std::map<std::string, Run> m_runs;            ///< of repeated scopes, by key
 };
 
-/// At most @p most nodes of @p graph around node @p centre, in its order, with the edges between them. Edges that come
+/// The nodes of @p graph that are @p kept, in its order, with the edges between them and their frames. Edges that come
 /// from other nodes become stubs.
+VisibleGraph partOf(const VisibleGraph &graph, const std::vector<bool> &kept);
+/// At most @p most nodes around node @p centre.
 VisibleGraph windowOf(const VisibleGraph &graph, std::size_t centre, std::size_t most);
+/// The nodes that at most @p steps edges, in either direction, lie between and @p node. Cost: O(steps * edges).
+VisibleGraph neighbourhoodOf(const VisibleGraph &graph, std::size_t node, int steps);
 
-/// Graphviz source for the near edges, boxes of the given sizes (inches).
-std::string dotSource(const VisibleGraph &graph, const std::vector<std::pair<double, double>> &sizes);
+/// Room for boxes (inches) and the titles of frames (points): widths and heights.
+struct BoxSizes {
+    std::vector<std::pair<double, double>> boxes;
+    std::vector<std::pair<double, double>> titles;
+};
+/// Graphviz source for the near edges; frames are clusters of it.
+std::string dotSource(const VisibleGraph &graph, const BoxSizes &sizes);
 
 /// Where `dot -Tplain` put things, points with y downwards.
 struct PlainLayout {
