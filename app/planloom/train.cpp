@@ -104,6 +104,14 @@ void printSummary(const run::Summary &summary, const std::vector<trace::RankInfo
                                 summary.ranksOnProcessors > 0
                                     ? std::string("on GPUs; it was trained on processors")
                                     : fmt::format("({:+.1f} %)", summary.predictionError * 100)));
+    if (summary.samplesPerSecond > 0) {
+        std::string speed = fmt::format("{:.4g} samples/s", summary.samplesPerSecond);
+        if (summary.tokensPerSecond > 0)
+            speed += fmt::format(", {:.4g} tokens/s", summary.tokensPerSecond);
+        if (summary.mfu > 0)
+            speed += fmt::format(", {} of the devices' {} peak", percent(summary.mfu), summary.mfuPrecision);
+        output.line("speed         " + speed);
+    }
     if (summary.thenFrom > 0) {
         const bool comparable = summary.ranksOnProcessors == 0 && summary.thenSecondsMedian > 0;
         output.line(

@@ -14,6 +14,11 @@ struct Summary {
     double lossLast = 0;
     double iterationSecondsMedian = 0; ///< medianSeconds()
     double predictedIterationSeconds = 0;
+    double samplesPerSecond = 0;        ///< by that median; 0: not known
+    double tokensPerSecond = 0;         ///< plan::Efficiency; 0: the model has no sequence
+    double mfu = 0;                     ///< likewise; 0: not known
+    std::string mfuPrecision;           ///< of the peak that mfu is a share of: "float32", "bfloat16"
+    std::string planHash;               ///< plan::fingerprint() of the plan; empty: not known
     double predictionError = 0;         ///< predicted / measured - 1; NaN: not comparable
     std::int64_t ranksOnProcessors = 0; ///< those that the plan places on GPUs, which this machine does not have
     std::int64_t thenFrom = 0; ///< the first step by gradients behind iterations of ADMM; 0: none was made. The figures
@@ -31,6 +36,11 @@ struct Summary {
     std::int64_t restarts = 0;
     bool stoppedEarly = false; ///< the held-out loss got no better
 };
+
+/// Files of a run whose memory policies decide by what it measures: what that was, and the tasks of the steps that
+/// followed from it.
+inline constexpr const char *kMeasuredTimesFile = "measured.json";
+inline constexpr const char *kMeasuredTraceFile = "trace.measured.pltrace";
 
 /// Median of the steps' seconds, without the first one, which also warms up; 0 without steps. Where steps differ in
 /// turn (Program::periodSteps), of the means of @p period steps each.

@@ -69,6 +69,7 @@ Result<Prediction> predict(const plan::Document &document, bool kernels)
     prediction.nodes = nodesOf(*program, cluster, prediction.tables.ranks.size());
     prediction.samplesPerIteration =
         program->server ? simulation->report.samplesPerIteration() : static_cast<double>(document.plan.globalBatch);
+    prediction.work = plan::modelWork(document);
     prediction.modelName = document.plan.modelName;
     prediction.plan = plan::fingerprint(document);
     return prediction;

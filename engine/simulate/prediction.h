@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/plan/efficiency.h"
 #include "engine/plan/plan.h"
 #include "engine/trace/trace.h"
 
@@ -26,6 +27,7 @@ struct Prediction {
     trace::Tables tables;
     std::vector<std::int32_t> nodes; ///< per rank: its machine, an index of Cluster::nodes()
     double samplesPerIteration = 1;  ///< Report::samplesPerIteration()
+    plan::ModelWork work;
     std::string modelName;
     std::string plan; ///< plan::fingerprint()
 };

@@ -452,11 +452,24 @@ void addSeconds(const simulate::Prediction &prediction, const std::vector<run::S
     const std::vector<run::StepMetrics> before(steps.begin(), change);
     summary.iterationSecondsMedian = run::medianSeconds(before, static_cast<std::size_t>(prediction.periodSteps));
     summary.predictedIterationSeconds = prediction.iterationSeconds;
+    if (summary.iterationSecondsMedian > 0)
+        summary.samplesPerSecond = prediction.samplesPerIteration / summary.iterationSecondsMedian;
     if (change == steps.end())
         return;
     summary.thenFrom = prediction.later->after;
     summary.thenSecondsMedian = run::medianSeconds({change, steps.end()});
     summary.thenSecondsPredicted = prediction.later->iterationSeconds;
+}
+
+/// What the samples per second are in tokens and FLOPs. Processors in the place of GPUs say nothing of these.
+void addEfficiency(const simulate::Prediction &prediction, run::Summary &summary)
+{
+    plan::Efficiency efficiency = plan::efficiencyOf(prediction.work, summary.samplesPerSecond);
+    summary.tokensPerSecond = efficiency.tokensPerSecond;
+    if (summary.ranksOnProcessors > 0)
+        return;
+    summary.mfu = efficiency.mfu;
+    summary.mfuPrecision = std::move(efficiency.precision);
 }
 
 /// Of workers that made the steps from @p first to before @p end.
@@ -481,6 +494,8 @@ run::Summary Run::summarize() const
     summary.lossLast = steps.back().loss;
     addSeconds(m_prediction, steps, summary);
     summary.ranksOnProcessors = m_ranksOnProcessors;
+    summary.planHash = m_prediction.plan;
+    addEfficiency(m_prediction, summary);
     if (m_ranksOnProcessors > 0 || !(summary.iterationSecondsMedian > 0)) // of a resumed run, all may lie behind it
         summary.predictionError = std::numeric_limits<double>::quiet_NaN();
     else

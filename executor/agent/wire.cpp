@@ -52,6 +52,9 @@ constexpr std::tuple kSummary{
     Row{&Summary::thenSecondsMedian, &wire::Summary::then_seconds_median, &wire::Summary::set_then_seconds_median},
     Row{&Summary::thenSecondsPredicted, &wire::Summary::then_seconds_predicted,
         &wire::Summary::set_then_seconds_predicted},
+    Row{&Summary::samplesPerSecond, &wire::Summary::samples_per_second, &wire::Summary::set_samples_per_second},
+    Row{&Summary::tokensPerSecond, &wire::Summary::tokens_per_second, &wire::Summary::set_tokens_per_second},
+    Row{&Summary::mfu, &wire::Summary::mfu, &wire::Summary::set_mfu},
     Row{&Summary::traceDropped, &wire::Summary::trace_dropped, &wire::Summary::set_trace_dropped},
     Row{&Summary::ranksOnProcessors, &wire::Summary::ranks_on_processors, &wire::Summary::set_ranks_on_processors},
     Row{&Summary::restarts, &wire::Summary::restarts, &wire::Summary::set_restarts},
@@ -98,6 +101,8 @@ wire::Summary toWire(const run::Summary &summary)
     wire::Summary message;
     write(message, summary, kSummary);
     message.set_trace_path(summary.tracePath);
+    message.set_mfu_precision(summary.mfuPrecision);
+    message.set_plan_hash(summary.planHash);
     *message.mutable_peak_bytes_predicted() = toWire(summary.peakBytesPredicted);
     *message.mutable_peak_bytes_measured() = toWire(summary.peakBytesMeasured);
     *message.mutable_beyond_arena_bytes() = toWire(summary.beyondArenaBytes);
@@ -257,6 +262,8 @@ run::Summary fromWire(const wire::Summary &message)
     run::Summary summary;
     read(message, summary, kSummary);
     summary.tracePath = message.trace_path();
+    summary.mfuPrecision = message.mfu_precision();
+    summary.planHash = message.plan_hash();
     summary.peakBytesPredicted = fromWire(message.peak_bytes_predicted());
     summary.peakBytesMeasured = fromWire(message.peak_bytes_measured());
     summary.beyondArenaBytes = fromWire(message.beyond_arena_bytes());

@@ -76,6 +76,29 @@ StepSeconds stepSeconds(const RunData &run)
 /// A figure that may not be known.
 Cell secondsCell(double seconds) { return {seconds > 0 ? secondsText(seconds) : QStringLiteral("–"), seconds}; }
 
+/// Rows of tokens and of model FLOPs, where the model has a sequence and the devices a peak. @p onDevices: the speed on
+/// the plan's own devices; 0: not known, or others trained in their place.
+void addEfficiency(const plan::ModelWork &work, double predicted, double onDevices, double measured, TableData &table)
+{
+    const plan::Efficiency expected = plan::efficiencyOf(work, predicted);
+    const plan::Efficiency reached = plan::efficiencyOf(work, measured);
+    const plan::Efficiency own = plan::efficiencyOf(work, onDevices);
+    const auto rate = [](double value) {
+        return Cell{value > 0 ? QString::number(value, 'f', 1) : QStringLiteral("–"), value};
+    };
+    if (expected.tokensPerSecond > 0)
+        table.rows.push_back({{RunView::tr("Tokens per second"), {}},
+                              rate(expected.tokensPerSecond),
+                              rate(reached.tokensPerSecond),
+                              errorCell(expected.tokensPerSecond, own.tokensPerSecond)});
+    const auto share = [](double value) { return Cell{value > 0 ? percentText(value) : QStringLiteral("–"), value}; };
+    if (expected.mfu > 0)
+        table.rows.push_back({{RunView::tr("Model FLOPs utilisation (%1 peak)").arg(qt(expected.precision)), {}},
+                              share(expected.mfu),
+                              share(own.mfu),
+                              errorCell(expected.mfu, own.mfu)});
+}
+
 } // namespace
 
 RunView::RunView(StudioState *state, QWidget *parent)
@@ -265,6 +288,7 @@ void RunView::refreshTable()
                               {QString::number(predicted->samplesPerSecond, 'f', 1), predicted->samplesPerSecond},
                               {known ? QString::number(speed, 'f', 1) : QStringLiteral("–"), speed},
                               timeError(predicted->samplesPerSecond, speed)});
+        addEfficiency(run.origin.work, predicted->samplesPerSecond, comparable ? speed : 0, speed, table);
         for (std::size_t k = 0; k < predicted->devices.size(); ++k) {
             const bool has = run.summary && k < run.summary->peakBytesMeasured.size();
             const std::int64_t peak = has ? run.summary->peakBytesMeasured[k] : 0;

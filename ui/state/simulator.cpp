@@ -103,6 +103,7 @@ Simulator::Answer Simulator::answer(const plan::Document &document)
     if (named && document.plan.admm)
         answer.sampleBytes = sampleBytesOf(*program);
     answer.laterSeconds = secondsBehindAdmm(document);
+    answer.work = plan::modelWork(document);
     if (limits)
         answer.memoryMoves = memoryMoves(*program, document, simulation->trace);
     answer.simulation = freedElsewhere(std::move(*simulation));

@@ -4,6 +4,7 @@
 #include <QObject>
 #include <QString>
 
+#include "engine/plan/efficiency.h"
 #include "engine/plan/plan.h"
 #include "engine/simulate/simulate.h"
 #include "engine/trace/index.h"
@@ -37,6 +38,7 @@ public:
         std::vector<std::int64_t> sampleBytes; ///< StudioState::sampleBytes()
         std::shared_ptr<const plan::Why> why;
         std::optional<double> laterSeconds; ///< PlanOrigin::laterSeconds
+        plan::ModelWork work;
         std::string subjectHash;            ///< plan::subjectHash(), if it was asked for; also on failure
         QString error;
     };

@@ -266,6 +266,7 @@ PlanOrigin StudioState::documentOrigin() const
         origin.simulation = m_prediction.simulation;
         origin.index = m_prediction.index;
         origin.laterSeconds = m_prediction.laterSeconds;
+        origin.work = m_prediction.work;
     }
     return origin;
 }
