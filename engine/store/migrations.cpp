@@ -52,6 +52,17 @@ constexpr const char *kMigrations[] = {
     R"sql(
         ALTER TABLE steps ADD COLUMN lagrangian REAL NOT NULL DEFAULT 0;
     )sql",
+    // 7: speed and plan of runs; what users note of them, by folder, so that a run that is recorded again keeps it
+    R"sql(
+        ALTER TABLE runs ADD COLUMN plan_hash TEXT NOT NULL DEFAULT '';
+        ALTER TABLE runs ADD COLUMN samples_per_second REAL NOT NULL DEFAULT 0;
+        ALTER TABLE runs ADD COLUMN tokens_per_second REAL NOT NULL DEFAULT 0;
+        ALTER TABLE runs ADD COLUMN mfu REAL NOT NULL DEFAULT 0;
+        ALTER TABLE runs ADD COLUMN mfu_precision TEXT NOT NULL DEFAULT '';
+        ALTER TABLE runs ADD COLUMN ranks_on_processors INTEGER NOT NULL DEFAULT 0;
+        CREATE TABLE run_notes   (folder TEXT PRIMARY KEY, tags TEXT NOT NULL, notes TEXT NOT NULL) WITHOUT ROWID;
+        CREATE TABLE run_folders (path TEXT PRIMARY KEY) WITHOUT ROWID;
+    )sql",
 };
 
 Result<std::int64_t> pragma(Connection &connection, const char *sql)

@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fmt/format.h>
 #include <functional>
+#include <iterator>
 #include <variant>
 
 namespace planloom::store {
@@ -27,48 +29,16 @@ const char *tableOf(Kind kind)
     return "models";
 }
 
-constexpr const char *kRunColumns =
-    "id, folder, plan, model, cluster, state, error, started_at, ended_at, steps, loss_first, loss_last, "
-    "iteration_seconds_median, predicted_iteration_seconds, peak_bytes_measured, peak_bytes_predicted";
-
-Run runOf(const Row &row)
-{
-    Run run;
-    run.id = row.integer(0);
-    run.folder = row.text(1);
-    run.plan = row.text(2);
-    run.model = row.text(3);
-    run.cluster = row.text(4);
-    run.state = row.text(5);
-    run.error = row.text(6);
-    run.startedAt = row.integer(7);
-    run.endedAt = row.integer(8);
-    run.steps = row.integer(9);
-    run.lossFirst = row.number(10);
-    run.lossLast = row.number(11);
-    run.iterationSecondsMedian = row.number(12);
-    run.predictedIterationSeconds = row.number(13);
-    run.peakBytesMeasured = row.integer(14);
-    run.peakBytesPredicted = row.integer(15);
-    return run;
-}
-
-void bindRun(Binder &values, const Run &run)
-{
-    values.text(run.folder).text(run.plan).text(run.model).text(run.cluster).text(run.state).text(run.error);
-    values.integer(run.startedAt).integer(run.endedAt).integer(run.steps).number(run.lossFirst).number(run.lossLast);
-    values.number(run.iterationSecondsMedian).number(run.predictedIterationSeconds);
-    values.integer(run.peakBytesMeasured).integer(run.peakBytesPredicted);
-}
-
 void bind(Binder &values, std::int64_t value) { values.integer(value); }
 void bind(Binder &values, double value) { values.number(value); }
+void bind(Binder &values, const std::string &value) { values.text(value); }
 
 /// A column of a value's table, and how it is written and read.
 template <class Value>
 struct Column {
     const char *name;
-    std::variant<std::int64_t Value::*, double Value::*, std::int64_t (*)(const Value &), double (Value::*)() const>
+    std::variant<std::int64_t Value::*, double Value::*, std::string Value::*, std::int64_t (*)(const Value &),
+                 double (Value::*)() const>
         from;
     void (*read)(Value &, std::int64_t) = nullptr; ///< where it is no member
 };
@@ -94,6 +64,30 @@ constexpr Column<run::StepMetrics> kStepColumns[] = {
     {"lagrangian", &run::StepMetrics::lagrangian},
 };
 
+constexpr Column<Run> kRunColumns[] = {
+    {"folder", &Run::folder},
+    {"plan", &Run::plan},
+    {"model", &Run::model},
+    {"cluster", &Run::cluster},
+    {"state", &Run::state},
+    {"error", &Run::error},
+    {"started_at", &Run::startedAt},
+    {"ended_at", &Run::endedAt},
+    {"steps", &Run::steps},
+    {"loss_first", &Run::lossFirst},
+    {"loss_last", &Run::lossLast},
+    {"iteration_seconds_median", &Run::iterationSecondsMedian},
+    {"predicted_iteration_seconds", &Run::predictedIterationSeconds},
+    {"peak_bytes_measured", &Run::peakBytesMeasured},
+    {"peak_bytes_predicted", &Run::peakBytesPredicted},
+    {"plan_hash", &Run::planHash},
+    {"samples_per_second", &Run::samplesPerSecond},
+    {"tokens_per_second", &Run::tokensPerSecond},
+    {"mfu", &Run::mfu},
+    {"mfu_precision", &Run::mfuPrecision},
+    {"ranks_on_processors", &Run::ranksOnProcessors},
+};
+
 constexpr Column<run::Validation> kValidationColumns[] = {
     {"step", &run::Validation::step},         {"loss", &run::Validation::loss},
     {"accuracy", &run::Validation::accuracy}, {"perplexity", &run::Validation::perplexity},
@@ -109,6 +103,73 @@ std::string namesOf(const Column<Value> (&columns)[N])
     return names;
 }
 
+/// The values of @p columns, in their order.
+template <class Value, std::size_t N>
+void bindAll(Binder &values, const Column<Value> (&columns)[N], const Value &value)
+{
+    for (const Column<Value> &column : columns)
+        std::visit([&](auto from) { bind(values, std::invoke(from, value)); }, column.from);
+}
+
+/// The same of a row in which they begin at @p first.
+template <class Value, std::size_t N>
+void readAll(const Row &row, int first, const Column<Value> (&columns)[N], Value &value)
+{
+    for (int i = 0; i < static_cast<int>(N); ++i) {
+        const Column<Value> &column = columns[i];
+        if (const auto *integer = std::get_if<std::int64_t Value::*>(&column.from))
+            value.**integer = row.integer(first + i);
+        else if (const auto *number = std::get_if<double Value::*>(&column.from))
+            value.**number = row.number(first + i);
+        else if (const auto *text = std::get_if<std::string Value::*>(&column.from))
+            value.**text = row.text(first + i);
+        else if (column.read)
+            column.read(value, row.integer(first + i));
+    }
+}
+
+/// "?1, ?2, ?3".
+std::string placesFor(std::size_t columns)
+{
+    std::string places;
+    for (std::size_t i = 1; i <= columns; ++i)
+        places += fmt::format("{}?{}", i == 1 ? "" : ", ", i);
+    return places;
+}
+
+/// "folder = ?1, plan = ?2 ..."; a time of start of 0 leaves the one that is there.
+std::string assignmentsOfRun()
+{
+    std::string text;
+    for (std::size_t i = 0; i < std::size(kRunColumns); ++i) {
+        const std::string_view name = kRunColumns[i].name;
+        text += i == 0 ? "" : ", ";
+        text += name == "started_at" ? fmt::format("{0} = CASE WHEN ?{1} = 0 THEN {0} ELSE ?{1} END", name, i + 1)
+                                     : fmt::format("{} = ?{}", name, i + 1);
+    }
+    return text;
+}
+
+/// What listRuns() and run() select: the id, kRunColumns, tags and notes.
+std::string selectRuns(const char *rest)
+{
+    std::string names;
+    for (const Column<Run> &column : kRunColumns)
+        names += fmt::format(", r.{}", column.name);
+    return fmt::format("SELECT r.id{}, n.tags, n.notes FROM runs r LEFT JOIN run_notes n ON n.folder = r.folder {}",
+                       names, rest);
+}
+
+Run runOf(const Row &row)
+{
+    Run run;
+    run.id = row.integer(0);
+    readAll(row, 1, kRunColumns, run);
+    run.tags = row.text(1 + static_cast<int>(std::size(kRunColumns)));
+    run.notes = row.text(2 + static_cast<int>(std::size(kRunColumns)));
+    return run;
+}
+
 template <class Value, std::size_t N>
 Status insert(Connection &database, const char *table, const Column<Value> (&columns)[N], std::int64_t run,
               const Value &value)
@@ -118,8 +179,7 @@ Status insert(Connection &database, const char *table, const Column<Value> (&col
         sql += fmt::format(", ?{}", i + 2);
     return database.run((sql + ")").c_str(), [&](Binder &values) {
         values.integer(run);
-        for (const Column<Value> &column : columns)
-            std::visit([&](auto from) { bind(values, std::invoke(from, value)); }, column.from);
+        bindAll(values, columns, value);
     });
 }
 
@@ -132,18 +192,7 @@ Result<std::vector<Value>> select(Connection &database, const char *table, const
     const Status done = database.run(
         fmt::format("SELECT {} FROM {} WHERE run = ?1 ORDER BY step", namesOf(columns), table).c_str(),
         [&](Binder &values) { values.integer(run); },
-        [&](const Row &row) {
-            Value &value = all.emplace_back();
-            for (int i = 0; i < static_cast<int>(N); ++i) {
-                const Column<Value> &column = columns[i];
-                if (const auto *integer = std::get_if<std::int64_t Value::*>(&column.from))
-                    value.**integer = row.integer(i);
-                else if (const auto *number = std::get_if<double Value::*>(&column.from))
-                    value.**number = row.number(i);
-                else if (column.read)
-                    column.read(value, row.integer(i));
-            }
-        });
+        [&](const Row &row) { readAll(row, 0, columns, all.emplace_back()); });
     if (!done)
         return done.error();
     return all;
@@ -161,6 +210,12 @@ void conclude(Run &run, const Status &outcome, const std::optional<run::Summary>
     run.lossFirst = std::isfinite(summary->lossFirst) ? summary->lossFirst : 0;
     run.lossLast = std::isfinite(summary->lossLast) ? summary->lossLast : 0;
     run.iterationSecondsMedian = summary->iterationSecondsMedian;
+    run.planHash = summary->planHash;
+    run.samplesPerSecond = summary->samplesPerSecond;
+    run.tokensPerSecond = summary->tokensPerSecond;
+    run.mfu = summary->mfu;
+    run.mfuPrecision = summary->mfuPrecision;
+    run.ranksOnProcessors = summary->ranksOnProcessors;
     run.predictedIterationSeconds = summary->predictedIterationSeconds;
     const auto fullest = std::ranges::max_element(summary->peakBytesMeasured);
     if (fullest == summary->peakBytesMeasured.end())
@@ -284,14 +339,15 @@ Result<std::int64_t> Workspace::recordRun(const Run &run)
 {
     if (run.folder.empty())
         return badInput("a run needs its folder");
+    Run dated = run;
+    if (dated.startedAt == 0)
+        dated.startedAt = std::time(nullptr);
     std::int64_t id = 0;
+    const std::string sql = fmt::format("INSERT OR REPLACE INTO runs ({}) VALUES ({}) RETURNING id",
+                                        namesOf(kRunColumns), placesFor(std::size(kRunColumns)));
     const Status done = m_database->run(
-        "INSERT OR REPLACE INTO runs (folder, plan, model, cluster, state, error, started_at, ended_at, steps, "
-        "loss_first, loss_last, "
-        "iteration_seconds_median, predicted_iteration_seconds, peak_bytes_measured, peak_bytes_predicted) "
-        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, CASE WHEN ?7 = 0 THEN unixepoch() ELSE ?7 END, ?8, ?9, ?10, ?11, ?12, ?13, "
-        "?14, ?15) RETURNING id",
-        [&](Binder &values) { bindRun(values, run); }, [&](const Row &row) { id = row.integer(0); });
+        sql.c_str(), [&](Binder &values) { bindAll(values, kRunColumns, dated); },
+        [&](const Row &row) { id = row.integer(0); });
     if (!done)
         return done.error();
     return id;
@@ -299,17 +355,12 @@ Result<std::int64_t> Workspace::recordRun(const Run &run)
 
 Status Workspace::updateRun(const Run &run)
 {
-    const Status done =
-        m_database->run("UPDATE runs SET folder = ?1, plan = ?2, model = ?3, cluster = ?4, state = ?5, error = ?6, "
-                        "started_at = CASE WHEN ?7 = 0 THEN started_at ELSE ?7 END, ended_at = ?8, steps = ?9, "
-                        "loss_first = ?10, loss_last = ?11, "
-                        "iteration_seconds_median = ?12, predicted_iteration_seconds = ?13, peak_bytes_measured = ?14, "
-                        "peak_bytes_predicted = ?15 "
-                        "WHERE id = ?16",
-                        [&](Binder &values) {
-                            bindRun(values, run);
-                            values.integer(run.id);
-                        });
+    const std::string sql =
+        fmt::format("UPDATE runs SET {} WHERE id = ?{}", assignmentsOfRun(), std::size(kRunColumns) + 1);
+    const Status done = m_database->run(sql.c_str(), [&](Binder &values) {
+        bindAll(values, kRunColumns, run);
+        values.integer(run.id);
+    });
     if (!done)
         return done;
     if (m_database->changes() == 0)
@@ -317,11 +368,23 @@ Status Workspace::updateRun(const Run &run)
     return {};
 }
 
+Status Workspace::mergeRuns(std::span<const Run> runs)
+{
+    const std::string sql = fmt::format("INSERT INTO runs ({}) VALUES ({}) ON CONFLICT (folder) DO UPDATE SET {}",
+                                        namesOf(kRunColumns), placesFor(std::size(kRunColumns)), assignmentsOfRun());
+    return m_database->transaction([&]() -> Status {
+        Status done;
+        for (std::size_t i = 0; done && i < runs.size(); ++i)
+            done = m_database->run(sql.c_str(), [&](Binder &values) { bindAll(values, kRunColumns, runs[i]); });
+        return done;
+    });
+}
+
 Result<std::vector<Run>> Workspace::listRuns()
 {
     std::vector<Run> runs;
-    const std::string sql = fmt::format("SELECT {} FROM runs ORDER BY started_at DESC, id DESC", kRunColumns);
-    const Status done = m_database->run(sql.c_str(), {}, [&](const Row &row) { runs.push_back(runOf(row)); });
+    const Status done = m_database->run(selectRuns("ORDER BY r.started_at DESC, r.id DESC").c_str(), {},
+                                        [&](const Row &row) { runs.push_back(runOf(row)); });
     if (!done)
         return done.error();
     return runs;
@@ -330,14 +393,42 @@ Result<std::vector<Run>> Workspace::listRuns()
 Result<Run> Workspace::run(std::int64_t id)
 {
     Run found;
-    const std::string sql = fmt::format("SELECT {} FROM runs WHERE id = ?1", kRunColumns);
     const Status done = m_database->run(
-        sql.c_str(), [&](Binder &values) { values.integer(id); }, [&](const Row &row) { found = runOf(row); });
+        selectRuns("WHERE r.id = ?1").c_str(), [&](Binder &values) { values.integer(id); },
+        [&](const Row &row) { found = runOf(row); });
     if (!done)
         return done.error();
     if (found.id == 0)
         return notFound(fmt::format("has no run {}", id)).in(m_database->path());
     return found;
+}
+
+Status Workspace::annotateRun(const std::string &folder, const std::string &tags, const std::string &notes)
+{
+    return m_database->run("INSERT INTO run_notes (folder, tags, notes) VALUES (?1, ?2, ?3) "
+                           "ON CONFLICT (folder) DO UPDATE SET tags = ?2, notes = ?3",
+                           [&](Binder &values) { values.text(folder).text(tags).text(notes); });
+}
+
+Status Workspace::addRunFolder(const std::string &path)
+{
+    return m_database->run("INSERT OR IGNORE INTO run_folders (path) VALUES (?1)",
+                           [&](Binder &values) { values.text(path); });
+}
+
+Status Workspace::removeRunFolder(const std::string &path)
+{
+    return m_database->run("DELETE FROM run_folders WHERE path = ?1", [&](Binder &values) { values.text(path); });
+}
+
+Result<std::vector<std::string>> Workspace::runFolders()
+{
+    std::vector<std::string> paths;
+    const Status done = m_database->run("SELECT path FROM run_folders ORDER BY path", {},
+                                        [&](const Row &row) { paths.push_back(row.text(0)); });
+    if (!done)
+        return done.error();
+    return paths;
 }
 
 Status Workspace::record(std::int64_t run, std::span<const run::StepMetrics> steps,
@@ -377,12 +468,18 @@ Result<std::vector<run::Validation>> Workspace::validations(std::int64_t run)
 
 Status Workspace::removeRun(std::int64_t id)
 {
-    if (auto done = m_database->run("DELETE FROM runs WHERE id = ?1", [&](Binder &values) { values.integer(id); });
-        !done)
-        return done;
-    if (m_database->changes() == 0)
-        return notFound(fmt::format("has no run {}", id)).in(m_database->path());
-    return {};
+    const auto byId = [&](Binder &values) { values.integer(id); };
+    return m_database->transaction([&]() -> Status {
+        if (auto done =
+                m_database->run("DELETE FROM run_notes WHERE folder = (SELECT folder FROM runs WHERE id = ?1)", byId);
+            !done)
+            return done;
+        if (auto done = m_database->run("DELETE FROM runs WHERE id = ?1", byId); !done)
+            return done;
+        if (m_database->changes() == 0)
+            return notFound(fmt::format("has no run {}", id)).in(m_database->path());
+        return {};
+    });
 }
 
 } // namespace planloom::store
