@@ -3,6 +3,7 @@
 
 #include "engine/memory/measured_times.h"
 #include "engine/plan/plan.h"
+#include "engine/run/summary.h"
 #include "engine/trace/trace.h"
 #include "executor/runtime/rank_executor.h"
 
@@ -42,8 +43,8 @@ struct Measured {
 Result<Measured> takeMeasured(RankExecutor &executor, comm::Communicator &communicator);
 
 /// Files of a run that decides by what it measures.
-inline constexpr const char *kMeasuredTimes = "measured.json";
-inline constexpr const char *kMeasuredTrace = "trace.measured.pltrace";
+inline constexpr const char *kMeasuredTimes = run::kMeasuredTimesFile;
+inline constexpr const char *kMeasuredTrace = run::kMeasuredTraceFile;
 /// That of the measured course's tasks, by @p rank alone, before the agent joins them.
 std::string measuredTraceOf(const std::string &runDir, int rank);
 /// That of @p rank's tasks of @p program, to be filled. Errors: those of TraceWriter::create.

@@ -206,6 +206,18 @@ private Q_SLOTS:
         QCOMPARE(summary["peak_bytes_measured"], summary["peak_bytes_predicted"]);
         const QJsonObject course = lines[lines.size() - 3]["measured_course"].toObject();
         QVERIFY(course["predicted_iteration_seconds"].toDouble() > 0);
+        // Beside the plan, the run's two courses.
+        const QJsonObject both = linesOf(run({"compare", limited, folder, "--json"}).out).value(0);
+        const QJsonArray courses = both["compared"].toObject()["courses"].toObject()["b"].toArray();
+        QCOMPARE(courses.size(), 2);
+        QCOMPARE(courses[0].toObject()["clock"].toString(), QString("logical"));
+        QCOMPARE(courses[0].toObject()["steps"].toInt(), 4);
+        QCOMPARE(courses[0].toObject()["predicted_iteration_seconds"], summary["predicted_iteration_seconds"]);
+        QCOMPARE(courses[1].toObject()["from_step"].toInt(), 4);
+        QCOMPARE(courses[1].toObject()["steps"].toInt(), 3);
+        for (const char *key : {"iteration_seconds_median", "predicted_iteration_seconds"})
+            QCOMPARE(courses[1].toObject()[key], course[key]);
+        QVERIFY(run({"compare", limited, folder}).out.contains("course by measured times, from step 4 on: measured"));
         QVERIFY(entries(at(folder)).filter(".rank").isEmpty()); // the ranks' traces were joined
     }
 

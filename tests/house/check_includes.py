@@ -45,9 +45,10 @@ ENGINE = {
     "import": ["graph", "weights", "cluster", "cost", "plan", "gnn"],
     "export": ["graph", "plan", "program", "trace", "simulate"],
     "store": ["simulate", "run"],
+    "compare": ["simulate", "run"],
 }
 PLANNERS = ["admm", "auto", "automap", "dapple", "data_parallel", "gnn", "gpipe", "manual", "oneflow", "pipedream", "spp", "whale"]
-VIEWS = ["cluster", "memory", "model", "placement", "planview", "run", "timeline"]
+VIEWS = ["cluster", "compare", "memory", "model", "placement", "planview", "run", "timeline"]
 ALL_ENGINE = [f"engine/{folder}" for folder in ENGINE]
 
 # Planners and executor do not know each other; the executor knows nothing of the profiler.
@@ -71,6 +72,7 @@ FLOORS |= {
     "ui/state": ["planners", "executor/agent/client.h", "executor/data/graph_folder.h", *ALL_ENGINE],
     **{f"ui/{view}": ["ui/widgets"] for view in VIEWS},
     "ui/run": ["ui/widgets", "ui/memory"], # the same curves
+    "ui/compare": ["ui/widgets", "ui/timeline"], # the same hues, textures and time axis
     "ui/placement": ["ui/widgets", "ui/memory"], # units of axes
     "ui/planview": ["ui/widgets", "ui/memory"], # likewise
     "ui/shell": [f"ui/{view}" for view in VIEWS],

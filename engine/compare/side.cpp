@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/compare/side.h"
+
+#include "engine/base/files.h"
+#include "engine/compile/compile.h"
+#include "engine/memory/measured_times.h"
+#include "engine/plan/fingerprint.h"
+#include "engine/run/settings.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+namespace planloom::compare {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kTasksOfAMicroBatch = 8; ///< passes, transfers and collectives of a rank, about
+
+/// Whether a step of the plan has few enough tasks to be traced.
+bool isTraced(const plan::Plan &plan)
+{
+    const auto stages = static_cast<std::int64_t>(plan.stages.size());
+    std::int64_t ranks = 0;
+    for (const plan::Stage &stage : plan.stages)
+        ranks += static_cast<std::int64_t>(stage.devices.size());
+    return ranks * plan.microBatches * kTasksOfAMicroBatch <= kMostTasks && stages > 0;
+}
+
+std::int64_t bytesInCollectives(const program::Program &program)
+{
+    double bytes = 0;
+    for (const program::Task &task : program.tasks)
+        bytes += static_cast<double>(task.bytes()) * program.shareOfSteps(task);
+    return static_cast<std::int64_t>(bytes);
+}
+
+/// Activations that go to the next stage, and their gradients that come back.
+std::int64_t bytesBetweenStages(const plan::Document &document)
+{
+    const plan::Plan &plan = document.plan;
+    const plan::Subject subject = plan::inPrecision(document.subject, plan.precision);
+    double bytes = 0;
+    for (std::size_t s = 1; s < plan.stages.size(); ++s) {
+        if (plan.stages[s].devices == plan.stages[s - 1].devices)
+            continue; // copied on the device
+        const Bytes cut = subject.layers().cutBytes(*subject.graph, plan.stages[s].firstLayer, plan.globalBatch);
+        bytes += 2 * static_cast<double>(cut.value()) * subject.costs->transferShare();
+    }
+    return static_cast<std::int64_t>(bytes);
+}
+
+Status predictSide(Side &side)
+{
+    const plan::Document &document = side.document;
+    if (!isTraced(document.plan)) {
+        auto simulation = simulate::simulatePlan(document.plan, document.subject, {false, false});
+        if (!simulation)
+            return simulation.error().in(side.name);
+        side.predicted = std::move(simulation->report);
+        return {};
+    }
+    const auto program = compile::compilePlan(document.plan, document.subject, {.bodies = false});
+    if (!program)
+        return program.error().in(side.name);
+    auto simulation = simulate::simulate(*program, *document.subject.cluster, {true, false});
+    if (!simulation)
+        return simulation.error().in(side.name);
+    side.predicted = std::move(simulation->report);
+    side.collectiveBytes = bytesInCollectives(*program);
+    side.predictedStep = stepParts(simulation->trace);
+    side.predictedTrace = std::make_shared<const trace::Trace>(std::move(simulation->trace));
+    return {};
+}
+
+/// The records that touch @p window, clipped to it, with times from its begin.
+std::shared_ptr<const trace::Trace> cutOut(const trace::Trace &trace, trace::Window window)
+{
+    auto cut = std::make_shared<trace::Trace>();
+    static_cast<trace::Tables &>(*cut) = trace;
+    cut->clock = trace.clock;
+    cut->plan = trace.plan;
+    for (trace::Record record : trace.records) {
+        const std::int64_t begin = std::max(record.start, window.begin);
+        const std::int64_t end = std::min(record.start + record.duration, window.end);
+        if (begin >= end || trace.lane(record.lane).work == trace::Work::Device)
+            continue;
+        record.start = begin - window.begin;
+        record.duration = end - begin;
+        record.step = 0;
+        cut->records.push_back(record);
+    }
+    return cut;
+}
+
+/// The trace of the steps that the figures are of: of the measured course where the run went on with it.
+Status traceSide(Side &side, const fs::path &folder)
+{
+    std::error_code unknown;
+    for (const char *name : {run::kMeasuredTraceFile, "trace.pltrace"}) {
+        if (!fs::exists(folder / name, unknown))
+            continue;
+        const auto trace = trace::readTrace((folder / name).string());
+        if (!trace)
+            return trace.error();
+        if (trace->records.empty())
+            continue;
+        side.measuredStep = stepParts(*trace);
+        if (side.measuredStep.length == 0)
+            continue;
+        side.measuredTrace = cutOut(*trace, side.measuredStep.window);
+        return {};
+    }
+    return {};
+}
+
+/// Median of the steps [@p from, @p end), without the first of them, which warms up.
+double medianOf(const std::vector<run::StepMetrics> &steps, std::int64_t from, std::int64_t end)
+{
+    std::vector<run::StepMetrics> chosen;
+    for (const run::StepMetrics &step : steps)
+        if (step.step >= from && step.step < end)
+            chosen.push_back(step);
+    return run::medianSeconds(chosen);
+}
+
+Status addCourses(Side &side, const fs::path &folder)
+{
+    const plan::Document &document = side.document;
+    const bool measures =
+        std::ranges::any_of(document.plan.stages, [](const plan::Stage &stage) { return stage.memory.measures(); });
+    const fs::path file = folder / run::kMeasuredTimesFile;
+    std::error_code unknown;
+    if (!measures || !fs::exists(file, unknown))
+        return {};
+    const auto text = readFile(file);
+    if (!text)
+        return text.error();
+    const auto times = memory::runTimesFromJson(*text);
+    if (!times)
+        return times.error().in(file.string());
+    const auto later = simulate::simulatePlan(document.plan, document.subject, {false, false, nullptr, &*times});
+    if (!later)
+        return later.error().in(file.string());
+    const std::int64_t change = times->fromStep;
+    const std::int64_t end = side.steps.empty() ? change : std::max(change, side.steps.back().step + 1);
+    std::int64_t begin = 0;
+    if (fs::exists(folder / "request.json", unknown)) { // a run that was resumed measures anew
+        const auto request = run::readRequest((folder / "request.json").string());
+        if (!request)
+            return request.error();
+        begin = std::min(change, request->from.step);
+    }
+    side.courses = {{false, begin, change - begin, medianOf(side.steps, begin, change),
+                     side.predicted.iterationSeconds},
+                    {true, change, end - change, medianOf(side.steps, change, end), later->report.iterationSeconds}};
+    return {};
+}
+
+Status addSteps(Side &side, const fs::path &folder)
+{
+    const fs::path file = folder / "metrics.jsonl";
+    std::error_code unknown;
+    if (!fs::exists(file, unknown))
+        return {};
+    const auto text = readFile(file);
+    if (!text)
+        return text.error();
+    auto steps = run::metricsFromJson(*text);
+    if (!steps)
+        return steps.error().in(file.string());
+    side.steps = *std::move(steps);
+    return {};
+}
+
+} // namespace
+
+std::int64_t Side::peakPredicted() const
+{
+    std::int64_t peak = 0;
+    for (const auto &device : predicted.devices)
+        peak = std::max(peak, device.peakBytes);
+    return peak;
+}
+
+Result<Side> sideOf(plan::Document document, std::string name)
+{
+    Side side;
+    side.name = std::move(name);
+    side.document = std::move(document);
+    side.planHash = plan::fingerprint(side.document);
+    side.work = plan::modelWork(side.document);
+    side.transferBytes = bytesBetweenStages(side.document);
+    if (const Status predicted = predictSide(side); !predicted)
+        return predicted.error();
+    return side;
+}
+
+Result<Side> sideOfRun(plan::Document document, std::optional<run::Summary> summary, const std::string &folder)
+{
+    auto side = sideOf(std::move(document), folder);
+    if (!side)
+        return side;
+    side->isRun = true;
+    side->measured = std::move(summary);
+    for (const auto add : {addSteps, addCourses, traceSide})
+        if (const Status added = add(*side, fs::path(folder)); !added)
+            return added.error();
+    return side;
+}
+
+Result<Side> sideOfRun(const std::string &folder)
+{
+    const fs::path base(folder);
+    std::error_code unknown;
+    if (!fs::exists(base / "plan.json", unknown))
+        return notFound("is not the folder of a run (it has no plan.json); choose one that planloom train made")
+            .in(folder);
+    auto document = plan::readPlan((base / "plan.json").string());
+    if (!document)
+        return document.error();
+    std::optional<run::Summary> summary;
+    if (const fs::path file = base / "summary.json"; fs::exists(file, unknown)) {
+        const auto text = readFile(file);
+        if (!text)
+            return text.error();
+        auto read = run::summaryFromJson(*text);
+        if (!read)
+            return read.error().in(file.string());
+        summary = *std::move(read);
+    }
+    return sideOfRun(*std::move(document), std::move(summary), folder);
+}
+
+} // namespace planloom::compare
