@@ -126,7 +126,7 @@ void TestMainWindow::cleanup()
 
 void TestMainWindow::everyViewHasADock()
 {
-    for (const char *name : {"Model", "Cluster", "Plan", "Timeline", "Memory", "Run", "Placement"}) {
+    for (const char *name : {"Model", "Cluster", "Plan", "Timeline", "Memory", "Run", "Placement", "Runs", "Compare"}) {
         View *view = m_window->view(QString::fromLatin1(name));
         QVERIFY2(view, name);
         QVERIFY(!view->accessibleName().isEmpty());
@@ -1020,11 +1020,18 @@ void TestMainWindow::runViewComparesPredictedAndMeasured()
     QTRY_VERIFY(view->statusLabel()->text().contains(QStringLiteral("Finished")));
     QVERIFY(!view->stopButton()->isEnabled());
     QVERIFY(!view->lookCloserButton()->isVisibleTo(view));
-    QTRY_COMPARE(view->table()->tableModel()->rowCount(), 2 + 4); // time, throughput, four peaks
+    QTRY_COMPARE(view->table()->tableModel()->rowCount(),
+                 4 + 4); // time, throughput in samples and tokens, MFU, four peaks
     // Half as long again: the prediction is a third too small.
     QTRY_VERIFY2(view->table()->tableModel()->row(0)[3].text.contains(QStringLiteral("▼ 33.3 %")),
                  qPrintable(view->table()->tableModel()->row(0)[3].text));
-    QCOMPARE(view->table()->tableModel()->row(2)[3].text, QStringLiteral("exact"));
+    QVERIFY(view->table()->tableModel()->row(2)[0].text.contains(QStringLiteral("Tokens")));
+    QVERIFY(view->table()->tableModel()->row(3)[0].text.contains(QStringLiteral("float32 peak")));
+    const double mfu = *view->table()->tableModel()->row(3)[2].number;
+    QCOMPARE(
+        mfu,
+        plan::efficiencyOf(plan::modelWork(*m_state->document()), *view->table()->tableModel()->row(1)[2].number).mfu);
+    QCOMPARE(view->table()->tableModel()->row(4)[3].text, QStringLiteral("exact"));
 
     // Steps by gradients behind iterations of ADMM: with seconds of their own, and their own peaks in a resumed run.
     m_run.change = [](run::Summary &summary) {
@@ -1035,10 +1042,10 @@ void TestMainWindow::runViewComparesPredictedAndMeasured()
     };
     QVERIFY(m_state->startRun(request));
     QTRY_COMPARE_WITH_TIMEOUT(m_state->run().phase, RunData::Phase::Finished, 20'000);
-    QTRY_COMPARE(view->table()->tableModel()->rowCount(), 3 + 4);
+    QTRY_COMPARE(view->table()->tableModel()->rowCount(), 5 + 4);
     QVERIFY(view->table()->tableModel()->row(1)[0].text.contains(QStringLiteral("from step 3 on")));
     QCOMPARE(view->table()->tableModel()->row(1)[2].text, QStringLiteral("250 ms"));
-    QCOMPARE(view->table()->tableModel()->row(3)[3].text, QStringLiteral("exact"));
+    QCOMPARE(view->table()->tableModel()->row(5)[3].text, QStringLiteral("exact"));
     m_run.change = nullptr;
 }
 

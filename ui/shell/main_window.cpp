@@ -3,10 +3,12 @@
 
 #include "planners/registry.h"
 #include "ui/cluster/cluster_view.h"
+#include "ui/compare/compare_view.h"
 #include "ui/memory/memory_view.h"
 #include "ui/model/model_view.h"
 #include "ui/placement/placement_view.h"
 #include "ui/planview/plan_view.h"
+#include "ui/run/run_list_view.h"
 #include "ui/run/run_view.h"
 #include "ui/shell/help_window.h"
 #include "ui/shell/planner_dialog.h"
@@ -40,7 +42,7 @@ namespace planloom::ui {
 namespace {
 
 constexpr int kLeastViewHeight = 140; // a view is cut off below rather than the window by the screen
-constexpr int kLayoutVersion = 3;     // of saved docks: another number forgets them
+constexpr int kLayoutVersion = 4;     // of saved docks: another number forgets them
 const QString kSessionPlan = QStringLiteral("session/plan");
 const QString kSessionModel = QStringLiteral("session/model");
 const QString kSessionCluster = QStringLiteral("session/cluster");
@@ -134,6 +136,15 @@ void MainWindow::makeViews()
     auto *run = new RunView(m_state, this);
     addView(run, QStringLiteral("Run"));
     addView(new PlacementView(m_state, this), QStringLiteral("Placement"));
+    auto *runs = new RunListView(m_state, this);
+    addView(runs, QStringLiteral("Runs"));
+    auto *compare = new CompareView(m_state, this);
+    QDockWidget *compareDock = addView(compare, QStringLiteral("Compare"));
+    connect(runs, &RunListView::openAsked, this, [this](const QString &folder) { open({folder}); });
+    connect(runs, &RunListView::compareAsked, this, [=, this](const QString &a, const QString &b) {
+        compare->compareRuns(a, b);
+        focusView(compareDock);
+    });
     connect(timeline, &TimelineView::helpAsked, this, [this] { showHelp(QStringLiteral("studio/keys.md")); });
     connect(timeline, &TimelineView::planOfTraceAsked, this, &MainWindow::askForPlanOfTrace);
     connect(run, &RunView::trainAsked, this, &MainWindow::askForTraining);
@@ -151,7 +162,8 @@ void MainWindow::makeStartPage()
 void MainWindow::resetLayout()
 {
     QDockWidget *model = m_docks[0], *cluster = m_docks[1], *plan = m_docks[2], *timeline = m_docks[3],
-                *memory = m_docks[4], *run = m_docks[5], *placement = m_docks[6];
+                *memory = m_docks[4], *run = m_docks[5], *placement = m_docks[6], *runs = m_docks[7],
+                *compare = m_docks[8];
     for (QDockWidget *dock : std::as_const(m_docks)) {
         removeDockWidget(dock);
         dock->setFloating(false);
@@ -164,15 +176,24 @@ void MainWindow::resetLayout()
     addDockWidget(Qt::RightDockWidgetArea, plan);
     addDockWidget(Qt::RightDockWidgetArea, timeline);
     tabifyDockWidget(plan, placement);
+    tabifyDockWidget(timeline, runs);
+    tabifyDockWidget(runs, compare);
     for (QDockWidget *dock : std::as_const(m_docks))
         dock->show();
     model->raise();
     plan->raise();
     memory->raise();
+    timeline->raise();
     resizeDocks({model, plan}, {410, 990}, Qt::Horizontal);
     resizeDocks({plan, timeline}, {260, 520}, Qt::Vertical);
     resizeDocks({model, memory}, {410, 370}, Qt::Vertical);
     static_cast<View *>(timeline->widget())->focusTarget()->setFocus();
+}
+
+void MainWindow::setAsks(bool asks)
+{
+    m_asks = asks;
+    static_cast<RunListView *>(view(QStringLiteral("Runs")))->setKeepsRuns(asks);
 }
 
 View *MainWindow::view(const QString &dockName) const

@@ -57,8 +57,9 @@ public:
     [[nodiscard]] std::vector<Command> commands();
     /// Writes the view as .png or .svg. False and a message on failure.
     bool exportView(View *view, const QString &path);
-    /// False: ask neither about an unsaved plan that would be lost nor about a run that closing would stop.
-    void setAsks(bool asks) { m_asks = asks; }
+    /// False: ask neither about an unsaved plan that would be lost nor about a run that closing would stop, and list no
+    /// runs: the window is not a user's.
+    void setAsks(bool asks);
 
     // Actions of menus, for the demo and for tests.
     void askForPlan();
