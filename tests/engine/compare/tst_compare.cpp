@@ -225,6 +225,28 @@ private Q_SLOTS:
         QVERIFY(json["histogram"].is_null());
     }
 
+    void bothCoursesAreTold()
+    {
+        const auto plan = sideOf(twoStages(3), "plan");
+        Side run = *plan;
+        run.isRun = true;
+        run.measured = measuredOf(0.4);
+        run.courses = {{false, 0, 4, 0.5, 0.45}, {true, 4, 3, 0.3, 0.35}};
+        const Comparison both = compare::compare(*plan, run);
+        const auto figure = [&](const char *key) {
+            return *std::ranges::find_if(both.figures, [&](const Figure &each) { return each.key == key; });
+        };
+        QCOMPARE(figure("course_logical_seconds").b, std::optional(0.5));
+        QCOMPARE(figure("course_logical_predicted_seconds").b, std::optional(0.45));
+        QCOMPARE(figure("course_measured_seconds").b, std::optional(0.3));
+        QCOMPARE(figure("course_measured_predicted_seconds").b, std::optional(0.35));
+        QVERIFY(!figure("course_measured_seconds").a && !figure("course_measured_seconds").delta());
+        QVERIFY(figure("course_measured_seconds").name.find("from step 4 on") != std::string::npos);
+        const auto json = nlohmann::json::parse(toJson(both));
+        QCOMPARE(json["courses"]["b"].size(), std::size_t{2});
+        QVERIFY(json["courses"]["a"].empty());
+    }
+
     /// Every prediction's parts and waterfall hold, and the bytes between stages are those of the cut, there and back.
     void predictionsOfPlans()
     {
