@@ -122,7 +122,8 @@ void printSides(const compare::Comparison &compared, Output &output)
     const auto row = [&](const char *what, const auto &value) { table.row({what, value(a), value(b), "", ""}); };
     /// With differences, unless one is measured and the other predicted, and they are of different plans.
     const auto figure = [&](const char *what, compare::Unit unit, const auto &number, const auto &value) {
-        const bool alike = compared.basis.measuredA == isMeasured(a) && compared.basis.measuredB == isMeasured(b);
+        const bool alike = !compared.basis.firstCourse && compared.basis.measuredA == isMeasured(a)
+            && compared.basis.measuredB == isMeasured(b);
         const compare::Figure both{{}, {}, {}, unit, number(a), number(b), alike};
         table.row({what, value(a), value(b), compare::deltaText(both), compare::changeText(both)});
     };

@@ -19,15 +19,11 @@ constexpr const char *kNone = "–";
 double measuredSeconds(const Side &side) { return side.measured ? side.measured->iterationSecondsMedian : 0; }
 
 /// The time of a step by the basis.
-double stepSeconds(const Side &side, bool measured)
+double stepSeconds(const Side &side, bool measured, bool firstCourse)
 {
-    return measured ? measuredSeconds(side) : side.predicted.iterationSeconds;
-}
-
-double samplesPerSecond(const Side &side, bool measured)
-{
-    const double seconds = stepSeconds(side, measured);
-    return seconds > 0 ? side.predicted.samplesPerIteration() / seconds : 0;
+    if (!measured)
+        return side.predicted.iterationSeconds;
+    return firstCourse ? side.courses.front().measured : measuredSeconds(side);
 }
 
 std::optional<double> known(double value) { return value > 0 ? std::optional(value) : std::nullopt; }
@@ -39,8 +35,8 @@ public:
         : m_a(comparison.a),
           m_b(comparison.b),
           m_basis(comparison.basis),
-          m_partsOfA(comparison.partsOfA()),
-          m_partsOfB(comparison.partsOfB()),
+          m_partsOfA(comparison.partsOf(false)),
+          m_partsOfB(comparison.partsOf(true)),
           m_rows(rows)
     {
     }
@@ -70,9 +66,16 @@ private:
 
     void step()
     {
-        addByBasis("step_seconds", "step time", Unit::Seconds, stepSeconds);
+        const auto stepTime = [this](const Side &side, bool measured) {
+            return stepSeconds(side, measured, m_basis.firstCourse);
+        };
+        const auto samplesPerSecond = [&](const Side &side, bool measured) {
+            const double seconds = stepTime(side, measured);
+            return seconds > 0 ? side.predicted.samplesPerIteration() / seconds : 0;
+        };
+        addByBasis("step_seconds", "step time", Unit::Seconds, stepTime);
         addByBasis("samples_per_second", "samples/s", Unit::Rate, samplesPerSecond);
-        const auto efficiency = [](const Side &side, bool measured) {
+        const auto efficiency = [&](const Side &side, bool measured) {
             return plan::efficiencyOf(side.work, samplesPerSecond(side, measured));
         };
         addByBasis("tokens_per_second", "tokens/s", Unit::Rate,
@@ -289,8 +292,8 @@ Basis basisOf(const Side &a, const Side &b)
         return {};
     if (has(a) && has(b)) {
         if (elsewhere(a) == elsewhere(b))
-            return {true, true, {}};
-        return {false, false,
+            return {true, true, false, {}};
+        return {false, false, false,
                 fmt::format("predictions are compared: {} trained on processors in the place of the plan's GPUs, and "
                             "{} did not",
                             elsewhere(a) ? "A" : "B", elsewhere(a) ? "B" : "A")};
@@ -298,14 +301,37 @@ Basis basisOf(const Side &a, const Side &b)
     const char *run = has(a) ? "A" : "B";
     const char *plan = has(a) ? "B" : "A";
     if (a.planHash != b.planHash)
-        return {false, false,
+        return {false, false, false,
                 fmt::format("predictions are compared: {} was measured, {} was not, and their plans differ (hashes {} "
                             "and {})",
                             run, plan, shortHash(a), shortHash(b))};
     if (elsewhere(has(a) ? a : b))
-        return {false, false,
+        return {false, false, false,
                 fmt::format("predictions are compared: {} trained on processors in the place of the plan's GPUs", run)};
-    return {has(a), has(b), fmt::format("{} is the prediction of {}: their plans have the same hash", plan, run)};
+    Basis basis{has(a), has(b), false,
+                fmt::format("{} is the prediction of {}: their plans have the same hash", plan, run)};
+    const Side &trained = has(a) ? a : b;
+    basis.firstCourse =
+        !trained.courses.empty() && trained.courses.front().measured > 0 && trained.firstStep.length > 0;
+    if (basis.firstCourse)
+        basis.note += fmt::format("; of {}'s two courses the one by the logical clock is compared", run);
+    return basis;
+}
+
+const StepParts &Comparison::partsOf(bool isB) const
+{
+    const Side &side = isB ? b : a;
+    if (!(isB ? basis.measuredB : basis.measuredA))
+        return side.predictedStep;
+    return basis.firstCourse ? side.firstStep : side.measuredStep;
+}
+
+const std::shared_ptr<const trace::Trace> &Comparison::traceOf(bool isB) const
+{
+    const Side &side = isB ? b : a;
+    if (!(isB ? basis.measuredB : basis.measuredA))
+        return side.predictedTrace;
+    return basis.firstCourse ? side.firstTrace : side.measuredTrace;
 }
 
 Comparison compare(Side a, Side b)
@@ -323,16 +349,17 @@ Comparison compare(Side a, Side b)
         if (side->isRun && !side->measured)
             made.notes.push_back(fmt::format("{} is a run without a result: its prediction counts", name));
     Rows(made, made.figures).addAll();
-    for (std::string why : {missingParts(made.a, "A", made.basis.measuredA, made.partsOfA()),
-                            missingParts(made.b, "B", made.basis.measuredB, made.partsOfB())}) {
+    for (std::string why : {missingParts(made.a, "A", made.basis.measuredA, made.partsOf(false)),
+                            missingParts(made.b, "B", made.basis.measuredB, made.partsOf(true))}) {
         if (why.empty())
             continue;
         made.waterfall.missing += (made.waterfall.missing.empty() ? "" : "; ") + why;
         made.notes.push_back(std::move(why));
     }
     if (made.waterfall.missing.empty())
-        made.waterfall = waterfallOf(stepSeconds(made.a, made.basis.measuredA),
-                                     stepSeconds(made.b, made.basis.measuredB), made.partsOfA(), made.partsOfB());
+        made.waterfall = waterfallOf(stepSeconds(made.a, made.basis.measuredA, made.basis.firstCourse),
+                                     stepSeconds(made.b, made.basis.measuredB, made.basis.firstCourse),
+                                     made.partsOf(false), made.partsOf(true));
     made.histogram = histogramOf(made.a.steps, made.b.steps);
     return made;
 }

@@ -43,6 +43,8 @@ std::string changeText(const Figure &figure); ///< "+12.3 %", "–"
 struct Basis {
     bool measuredA = false;
     bool measuredB = false;
+    /// Of a run with two courses that is compared with its prediction: the steps of the first one, which that is of.
+    bool firstCourse = false;
     std::string note; ///< a sentence, where something is not compared that one would expect; empty: all is
 };
 Basis basisOf(const Side &a, const Side &b);
@@ -57,8 +59,9 @@ struct Comparison {
     Histogram histogram;            ///< of the steps of runs; empty: neither has any
     std::vector<std::string> notes; ///< what is missing, and why; the basis' first
 
-    [[nodiscard]] const StepParts &partsOfA() const { return basis.measuredA ? a.measuredStep : a.predictedStep; }
-    [[nodiscard]] const StepParts &partsOfB() const { return basis.measuredB ? b.measuredStep : b.predictedStep; }
+    [[nodiscard]] const StepParts &partsOf(bool isB) const;
+    /// The step that the parts are of; null: it is not known.
+    [[nodiscard]] const std::shared_ptr<const trace::Trace> &traceOf(bool isB) const;
 };
 
 /// Cost: that of comparing both plans as JSON.

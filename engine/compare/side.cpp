@@ -94,10 +94,11 @@ std::shared_ptr<const trace::Trace> cutOut(const trace::Trace &trace, trace::Win
     return cut;
 }
 
-/// The trace of the steps that the figures are of: of the measured course where the run went on with it.
+/// The trace of the run's steps, and of its first course, where it went on with another.
 Status traceSide(Side &side, const fs::path &folder)
 {
     std::error_code unknown;
+    bool newest = true;
     for (const char *name : {run::kMeasuredTraceFile, "trace.pltrace"}) {
         if (!fs::exists(folder / name, unknown))
             continue;
@@ -106,11 +107,16 @@ Status traceSide(Side &side, const fs::path &folder)
             return trace.error();
         if (trace->records.empty())
             continue;
-        side.measuredStep = stepParts(*trace);
-        if (side.measuredStep.length == 0)
+        const StepParts parts = stepParts(*trace);
+        if (parts.length == 0)
             continue;
-        side.measuredTrace = cutOut(*trace, side.measuredStep.window);
-        return {};
+        const auto median = cutOut(*trace, parts.window);
+        if (std::exchange(newest, false)) {
+            side.measuredStep = parts;
+            side.measuredTrace = median;
+        }
+        side.firstStep = parts;
+        side.firstTrace = median;
     }
     return {};
 }

@@ -38,8 +38,10 @@ struct Side {
     bool isRun = false;
     std::optional<run::Summary> measured;
     std::vector<run::StepMetrics> steps;
-    std::vector<Course> courses;                       ///< both, of a run that changed its course; else empty
-    StepParts measuredStep;                            ///< length 0: nothing was traced
+    std::vector<Course> courses;                    ///< both, of a run that changed its course; else empty
+    StepParts firstStep;                            ///< of the first of them, whose tasks are those of the prediction
+    std::shared_ptr<const trace::Trace> firstTrace; ///< likewise
+    StepParts measuredStep;                         ///< of the newest course; length 0: nothing was traced
     std::shared_ptr<const trace::Trace> measuredTrace; ///< of the median step, from 0 on; null likewise
 
     [[nodiscard]] std::int64_t peakPredicted() const;

@@ -218,6 +218,8 @@ private Q_SLOTS:
         for (const char *key : {"iteration_seconds_median", "predicted_iteration_seconds"})
             QCOMPARE(courses[1].toObject()[key], course[key]);
         QVERIFY(run({"compare", limited, folder}).out.contains("course by measured times, from step 4 on: measured"));
+        const QJsonObject step = both["compared"].toObject()["figures"].toArray()[0].toObject();
+        QCOMPARE(step["b"], courses[0].toObject()["iteration_seconds_median"]);
         QVERIFY(entries(at(folder)).filter(".rank").isEmpty()); // the ranks' traces were joined
     }
 

@@ -249,13 +249,9 @@ CompareView::Answer CompareView::answer(const std::function<Result<compare::Side
         made.sides[side] = std::make_shared<const compare::Side>(*std::move(read));
     }
     made.comparison = std::make_shared<const compare::Comparison>(compare::compare(*made.sides[0], *made.sides[1]));
-    const compare::Basis &basis = made.comparison->basis;
-    for (const int side : {0, 1}) {
-        const bool measured = side == 0 ? basis.measuredA : basis.measuredB;
-        const auto &trace = measured ? made.sides[side]->measuredTrace : made.sides[side]->predictedTrace;
-        if (trace)
+    for (const int side : {0, 1})
+        if (const auto &trace = made.comparison->traceOf(side == 1))
             made.indexes[side] = std::make_shared<const trace::Index>(trace);
-    }
     return made;
 }
 

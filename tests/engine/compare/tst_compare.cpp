@@ -245,6 +245,19 @@ private Q_SLOTS:
         const auto json = nlohmann::json::parse(toJson(both));
         QCOMPARE(json["courses"]["b"].size(), std::size_t{2});
         QVERIFY(json["courses"]["a"].empty());
+        QVERIFY(!both.basis.firstCourse); // none of its steps was traced
+
+        // With the trace of its first course, that is what its prediction is laid beside.
+        run.firstStep = plan->predictedStep;
+        run.measuredStep = plan->predictedStep;
+        run.measuredStep.parts.front().busy = 1;
+        const Comparison first = compare::compare(*plan, run);
+        QVERIFY(first.basis.firstCourse);
+        QVERIFY(first.basis.note.find("the one by the logical clock") != std::string::npos);
+        QCOMPARE(first.figures.front().b, std::optional(0.5));
+        QCOMPARE(first.partsOf(true).parts.front().busy, plan->predictedStep.parts.front().busy);
+        QCOMPARE(reached(first.waterfall), std::int64_t{500'000'000});
+        QVERIFY(!compare::compare(run, run).basis.firstCourse); // two runs: their newest steps
     }
 
     /// Every prediction's parts and waterfall hold, and the bytes between stages are those of the cut, there and back.
