@@ -25,7 +25,7 @@ namespace {
 const QString kWorkspaceKey = QStringLiteral("runs/workspace");
 constexpr int kRunRowHeight = 24;
 constexpr int kMeasured = 100;  // rows that a column's width at first is made for
-constexpr int kSpareWidth = 10; // pixels, for the sort arrow
+constexpr int kSpareWidth = 20; // pixels, for the sort arrow
 /// Columns that are shown at first; the others are a choice of the header's menu.
 constexpr const char *kHiddenColumns[] = {"cluster", "state", "folder"};
 
