@@ -70,7 +70,8 @@ const std::vector<RunField> &runFields()
         {"tokens", "Tokens/s", Measure::Rate, "tokens per second, of models with a sequence", nullptr,
          [](const Run &run) { return known(run.tokensPerSecond); }},
         {"mfu", "MFU", Measure::Share,
-         "model FLOPs utilisation: model FLOPs per second, as a share of the nominal peak of the plan's devices in the precision that is named",
+         "model FLOPs utilisation: model FLOPs per second, as a share of the nominal peak of the plan's devices in the "
+         "precision that is named",
          nullptr, [](const Run &run) { return known(run.mfu); }},
         {"loss", "Last loss", Measure::Value, "loss of the last step", nullptr,
          [](const Run &run) { return run.steps > 0 && run.lossLast != 0 ? run.lossLast : kUnknown; }},

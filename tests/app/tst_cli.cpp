@@ -110,7 +110,8 @@ private Q_SLOTS:
                                                  "samples_per_second",
                                                  "speedup_over_one_device"};
         QTest::newRow("compare") << QStringList{"compare", "nano.plan.json", "nano.plan.json"}
-                                 << QStringList{"a", "b", "compared", "differences", "speedup_of_b", "tasks", "tasks_missing"};
+                                 << QStringList{
+                                        "a", "b", "compared", "differences", "speedup_of_b", "tasks", "tasks_missing"};
         QTest::newRow("export") << QStringList{"export", "nano.plan.json", "--to", "dot", "-o", "model.dot"}
                                 << QStringList{"format", "path"};
         QTest::newRow("plan") << QStringList{"plan",      "--model", "zoo:mlp", "--cluster", "preset:h100-8",

@@ -22,7 +22,7 @@ struct PlanOrigin {
     QString contents;        ///< of a trace without a plan: "4 devices, 4 stages, 8 micro-batches, 25 steps"
     std::shared_ptr<const simulate::Simulation> simulation; ///< null: not simulated (yet)
     std::shared_ptr<const trace::Index> index;              ///< of its trace
-    plan::ModelWork work;               ///< of a sample; empty: not simulated
+    plan::ModelWork work;                                   ///< of a sample; empty: not simulated
     std::optional<double> laterSeconds; ///< of a step by gradients behind iterations of ADMM (plan::Continuation)
 
     /// A plan made the trace, and it has not been found.

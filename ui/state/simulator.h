@@ -39,7 +39,7 @@ public:
         std::shared_ptr<const plan::Why> why;
         std::optional<double> laterSeconds; ///< PlanOrigin::laterSeconds
         plan::ModelWork work;
-        std::string subjectHash;            ///< plan::subjectHash(), if it was asked for; also on failure
+        std::string subjectHash; ///< plan::subjectHash(), if it was asked for; also on failure
         QString error;
     };
 
