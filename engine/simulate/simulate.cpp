@@ -155,6 +155,8 @@ Result<Simulation> simulate(const program::Program &program, const cluster::Clus
     if (const Status sound = program.server ? Status() : checkBound(simulation.report); !sound)
         return sound.error();
     recorder.into(simulation, cluster);
+    if (options.trace && !program.server && !program.sampled)
+        simulation.causes = Causes(program);
     if (program.server) {
         const auto times = versions(program, steadyVersions(program));
         if (!times)

@@ -4,6 +4,7 @@
 #include "engine/base/result.h"
 #include "engine/compile/compile.h"
 #include "engine/program/program.h"
+#include "engine/simulate/causes.h"
 #include "engine/trace/trace.h"
 
 #include <string>
@@ -67,6 +68,9 @@ struct Simulation {
     /// One iteration, step 0, clock "cost". Of a Program that spans steps: one period of them, and what begins of the
     /// next one, up to the end of what the period leaves open. Of a Program with roles: the iterations of its job.
     trace::Trace trace;
+    /// What the trace's tasks wait for. Empty without a trace, and where processes beside the ranks take part (roles, a
+    /// parameter server).
+    Causes causes;
     std::vector<std::vector<MemoryPoint>> memory; ///< per rank, in time order
 };
 
