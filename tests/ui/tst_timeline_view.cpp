@@ -40,6 +40,7 @@ private Q_SLOTS:
     void dragMeasuresARange();
     void stepsAlongRowAndMicroBatch();
     void searchFindsHiddenTasks();
+    void searchFollowsThePlan();
     void marks();
     void measuredRowsLieUnderPredictedOnes();
     void aRunOfAnotherModelIsNotCompared();
@@ -310,6 +311,26 @@ void TestTimelineView::searchFindsHiddenTasks()
     QCOMPARE(m_state->selection().task, std::string("s0.F.m3"));
     field->clear();
     QVERIFY(m_view->footerText().startsWith(QStringLiteral("predicted")));
+}
+
+void TestTimelineView::searchFollowsThePlan()
+{
+    auto *field = m_view->findChild<QLineEdit *>();
+    field->setText(QStringLiteral("s1.F"));
+    QTest::keyClick(field, Qt::Key_Return); // the second hit
+    QVERIFY2(m_view->footerText().startsWith(QStringLiteral("task 2 of 8")), qPrintable(m_view->footerText()));
+    PlanRequest request;
+    request.planner = "data-parallel";
+    request.globalBatch = 8;
+    QVERIFY(m_state->runPlanner(request));
+    QTRY_VERIFY_WITH_TIMEOUT(m_view->footerText().startsWith(QStringLiteral("no task \"s1.F\"")), 20'000);
+    m_state->undoStack()->undo();
+    QTRY_VERIFY_WITH_TIMEOUT(m_view->footerText().startsWith(QStringLiteral("task ")), 20'000);
+    QVERIFY2(m_view->footerText().contains(QStringLiteral(" of 8 ")), qPrintable(m_view->footerText()));
+    QTest::keyClick(field, Qt::Key_Return);
+    QVERIFY(QByteArray::fromStdString(m_state->selection().task).startsWith("s1.F.m"));
+    trainFake(); // measured slices are found, too
+    QTRY_VERIFY2(m_view->footerText().contains(QStringLiteral(" of 32 ")), qPrintable(m_view->footerText()));
 }
 
 void TestTimelineView::marks()

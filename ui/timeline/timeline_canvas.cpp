@@ -37,6 +37,7 @@ void TimelineCanvas::modelChanged(bool keepView)
     m_picked.reset();
     if (!m_selection.task.empty())
         m_picked = m_model->find(m_selection.task, m_selectedDevice);
+    findLinks();
     describeForReaders();
     m_viewport.modelChanged(size(), keepView);
 }
@@ -53,6 +54,7 @@ void TimelineCanvas::setSelection(const Selection &selection, const std::string 
         if (m_picked)
             m_viewport.reveal(*m_picked);
     }
+    findLinks();
     describeForReaders();
     invalidate();
 }
@@ -94,6 +96,8 @@ void TimelineCanvas::setEmptyText(const QString &text)
 void TimelineCanvas::pick(const std::optional<TimelineModel::Slice> &slice)
 {
     m_picked = slice;
+    findLinks(); // the other clock's slice of the same task is no other selection
+    invalidate();
     if (slice)
         Q_EMIT picked(m_model->task(*slice).id, m_model->device(*slice));
     else
@@ -111,6 +115,66 @@ void TimelineCanvas::step(int by, bool alongMicroBatch)
         return;
     pick(next);
     m_viewport.reveal(*next);
+}
+
+void TimelineCanvas::findLinks() { m_links = m_picked ? TaskLinks::of(*m_model, *m_picked) : TaskLinks(); }
+
+void TimelineCanvas::stepAlongLinks(int by)
+{
+    if (!m_picked)
+        return step(by, false);
+    if (m_model->causes(m_picked->measured) == nullptr)
+        return Q_EMIT refused(tr("The trace does not say what its tasks waited for; open the plan that made it"));
+    const auto next = by > 0 ? nextEffect(*m_model, *m_picked) : causeOfStart(*m_model, *m_picked);
+    if (!next)
+        return Q_EMIT refused(by > 0 ? tr("Nothing in the trace waits for this task")
+                                     : tr("This task waited for nothing in the trace"));
+    pick(next);
+    m_viewport.reveal(*next);
+}
+
+void TimelineCanvas::setPaths(std::vector<TimelinePath> paths)
+{
+    if (paths.empty() && m_paths.empty())
+        return;
+    m_paths = std::move(paths);
+    invalidate();
+}
+
+void TimelineCanvas::choose(const RowChoices &choices)
+{
+    if (choices == m_model->choices())
+        return;
+    m_model->setChoices(choices);
+    modelChanged(true);
+    Q_EMIT rowsChosen();
+}
+
+void TimelineCanvas::showCommunication(bool show)
+{
+    RowChoices choices = m_model->choices();
+    choices.communication = show;
+    choose(choices);
+}
+
+std::vector<RowCommand> TimelineCanvas::rowCommandsHere() const
+{
+    const QPoint mouse = mapFromGlobal(QCursor::pos());
+    std::optional<std::size_t> row;
+    if (rect().contains(mouse) && underMouse())
+        row = m_viewport.rowAt(mouse.y());
+    if (!row && m_picked)
+        row = m_model->rowOf(*m_picked);
+    return rowCommands(*m_model, row);
+}
+
+void TimelineCanvas::useRowCommand(RowCommand::What what)
+{
+    for (const RowCommand &command : rowCommandsHere())
+        if (command.what == what)
+            return choose(command.after);
+    Q_EMIT refused(what == RowCommand::What::ShowAll ? tr("All rows are shown")
+                                                     : tr("Point at a row, or select a slice, first"));
 }
 
 void TimelineCanvas::clear()
@@ -131,16 +195,21 @@ void TimelineCanvas::renderCache()
     }
     QPainter painter(&m_cache);
     m_painter.paint(painter, scene(), font());
+    paintConnections(painter, scene());
     m_stale = false;
+}
+
+void TimelineCanvas::paintConnections(QPainter &painter, const TimelineScene &of) const
+{
+    LinkPainter links(painter, of);
+    links.paintPaths(m_paths);
+    if (m_picked)
+        links.paintLinks(*m_picked, m_links);
 }
 
 TimelineScene TimelineCanvas::scene() const
 {
-    TimelineScene made;
-    made.model = m_model;
-    made.axis = m_viewport.axis();
-    made.scroll = m_viewport.scroll();
-    made.area = m_viewport.rows();
+    TimelineScene made = m_viewport.scene();
     made.selectedTask = m_selection.task;
     made.selectedDevice = m_selectedDevice;
     made.selectedStage = m_selection.stage.value;
@@ -155,9 +224,10 @@ QSize TimelineCanvas::wholeSize() const
 void TimelineCanvas::paintWhole(QPainter &painter)
 {
     TimelineScene whole = scene();
-    whole.scroll = 0;
+    whole.scroll = whole.pinned = 0;
     whole.area.setHeight(wholeSize().height() - TimelinePainter::kRuler);
     m_painter.paint(painter, whole, font());
+    paintConnections(painter, whole);
 }
 
 void TimelineCanvas::paintEvent(QPaintEvent *)
@@ -189,6 +259,8 @@ void TimelineCanvas::describeForReaders()
         : tr("%1 rows of %2 devices").arg(m_model->rows().size()).arg(m_model->groups().size());
     if (m_picked)
         text += QStringLiteral("; ") + sliceText(*m_model, *m_picked).replace(QLatin1Char('\n'), QStringLiteral("; "));
+    if (m_picked && m_model->causes(m_picked->measured) != nullptr)
+        text += tr("; %1 causes, %2 effects").arg(m_links.causeCount).arg(m_links.effectCount);
     if (text == accessibleDescription())
         return;
     setAccessibleDescription(text);

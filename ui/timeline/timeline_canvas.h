@@ -7,12 +7,18 @@
 #include <QWidget>
 
 #include "ui/state/selection.h"
+#include "ui/timeline/link_painter.h"
+#include "ui/timeline/row_commands.h"
+#include "ui/timeline/task_links.h"
 #include "ui/timeline/timeline_model.h"
 #include "ui/timeline/timeline_overlay.h"
 #include "ui/timeline/timeline_painter.h"
+#include "ui/timeline/timeline_path.h"
 #include "ui/timeline/timeline_viewport.h"
 
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace planloom::ui {
 
@@ -35,6 +41,18 @@ public:
     void setSelection(const Selection &selection, const std::string &device);
     void setFollow(bool follow);
     void addMark(const QString &name);
+    /// Drawn over the rows; what is on none of them pales. Empty: none are drawn.
+    void setPaths(std::vector<TimelinePath> paths);
+    [[nodiscard]] const std::vector<TimelinePath> &paths() const { return m_paths; }
+    /// Causes and effects of the selected slice.
+    [[nodiscard]] const TaskLinks &links() const { return m_links; }
+    /// Changes which rows are shown, and where.
+    void choose(const RowChoices &choices);
+    void showCommunication(bool show);
+    /// Does it, if it can be done here; else refused() says why.
+    void useRowCommand(RowCommand::What what);
+    /// Of the row under the mouse, else of the selected slice.
+    [[nodiscard]] std::vector<RowCommand> rowCommandsHere() const;
     /// All rows over the stretch of time in view, with ruler and labels; rows beyond kMostPixels are left out.
     [[nodiscard]] QSize wholeSize() const;
     void paintWhole(QPainter &painter);
@@ -47,6 +65,10 @@ Q_SIGNALS:
     void deviceClicked(const std::string &device);
     void searchAsked();
     void helpAsked();
+    void pathAsked();                    ///< the critical path is to be shown, or hidden
+    void rangeTableAsked();              ///< likewise the table of the range
+    void rowsChosen();                   ///< choose() changed them
+    void refused(const QString &reason); ///< a key that has nothing to do here
 
 protected:
     void paintEvent(QPaintEvent *event) override;
@@ -55,6 +77,7 @@ protected:
     void mouseMoveEvent(QMouseEvent *event) override;
     void mouseReleaseEvent(QMouseEvent *event) override;
     void mouseDoubleClickEvent(QMouseEvent *event) override;
+    void contextMenuEvent(QContextMenuEvent *event) override;
     void wheelEvent(QWheelEvent *event) override;
     void keyPressEvent(QKeyEvent *event) override;
     void leaveEvent(QEvent *event) override;
@@ -71,6 +94,9 @@ private:
     void renderCache();
     void pick(const std::optional<TimelineModel::Slice> &slice);
     void step(int by, bool alongMicroBatch);
+    void stepAlongLinks(int by);
+    void findLinks();
+    void paintConnections(QPainter &painter, const TimelineScene &of) const;
     void clear();
     /// The time of the picked slice, else the middle of the view.
     [[nodiscard]] double centre() const;
@@ -87,6 +113,8 @@ private:
     Selection m_selection;
     std::string m_selectedDevice;
     std::optional<TimelineModel::Slice> m_picked;
+    TaskLinks m_links; ///< of m_picked
+    std::vector<TimelinePath> m_paths;
     QString m_emptyText;
     Drag m_drag = Drag::None;
     QPoint m_press;

@@ -7,6 +7,7 @@
 #include <QHelpEvent>
 #include <QInputDialog>
 #include <QKeyEvent>
+#include <QMenu>
 #include <QMouseEvent>
 #include <QToolTip>
 #include <QWheelEvent>
@@ -136,6 +137,18 @@ void TimelineCanvas::mouseDoubleClickEvent(QMouseEvent *event)
     m_moved = true; // the release that follows picks nothing
 }
 
+void TimelineCanvas::contextMenuEvent(QContextMenuEvent *event)
+{
+    QMenu menu;
+    const bool byKey = event->reason() == QContextMenuEvent::Keyboard;
+    const auto row = byKey && m_picked ? m_model->rowOf(*m_picked) : m_viewport.rowAt(event->pos().y());
+    for (const RowCommand &command : rowCommands(*m_model, row))
+        connect(menu.addAction(command.text), &QAction::triggered, this,
+                [this, after = command.after] { choose(after); });
+    if (!menu.isEmpty())
+        menu.exec(event->globalPos());
+}
+
 void TimelineCanvas::wheelEvent(QWheelEvent *event)
 {
     const bool zooms = event->modifiers() & Qt::ControlModifier;
@@ -181,11 +194,21 @@ bool TimelineCanvas::navigationKey(const QKeyEvent &event)
 
 bool TimelineCanvas::commandKey(const QKeyEvent &event)
 {
+    const bool shifted = event.modifiers() & Qt::ShiftModifier;
     switch (event.key()) {
     case Qt::Key_Period: step(+1, false); return true;
     case Qt::Key_Comma: step(-1, false); return true;
-    case Qt::Key_BracketRight: step(+1, true); return true;
-    case Qt::Key_BracketLeft: step(-1, true); return true;
+    case Qt::Key_BracketRight: shifted ? step(+1, true) : stepAlongLinks(+1); return true;
+    case Qt::Key_BracketLeft: shifted ? step(-1, true) : stepAlongLinks(-1); return true;
+    case Qt::Key_BraceRight: step(+1, true); return true; // Shift+] on most keyboards
+    case Qt::Key_BraceLeft: step(-1, true); return true;
+    case Qt::Key_C: Q_EMIT pathAsked(); return true;
+    case Qt::Key_R: Q_EMIT rangeTableAsked(); return true;
+    case Qt::Key_H: useRowCommand(shifted ? RowCommand::What::ShowAll : RowCommand::What::HideRow); return true;
+    case Qt::Key_P: useRowCommand(RowCommand::What::Pin); return true;
+    case Qt::Key_X:
+        useRowCommand(shifted ? RowCommand::What::CollapseStage : RowCommand::What::CollapseNode);
+        return true;
     case Qt::Key_Slash: Q_EMIT searchAsked(); return true;
     case Qt::Key_Question: Q_EMIT helpAsked(); return true;
     case Qt::Key_Delete:
@@ -196,7 +219,7 @@ bool TimelineCanvas::commandKey(const QKeyEvent &event)
     case Qt::Key_M: break;
     default: return false;
     }
-    if (!(event.modifiers() & Qt::ShiftModifier)) {
+    if (!shifted) {
         addMark({});
         return true;
     }

@@ -126,6 +126,14 @@ std::optional<TimelineModel::Slice> TimelineModel::sliceOf(bool measured, std::i
     return found ? std::optional(shown(measured, *found)) : std::nullopt;
 }
 
+std::optional<TimelineModel::Slice> TimelineModel::sliceIn(bool measured, std::int32_t task, std::int32_t step) const
+{
+    if (step < 0)
+        return std::nullopt;
+    const auto found = index(measured).find(task, step);
+    return found ? std::optional(shown(measured, *found)) : std::nullopt;
+}
+
 std::optional<TimelineModel::Slice> TimelineModel::counterpart(const Slice &slice) const
 {
     const Group *group = groupOf(slice);

@@ -41,6 +41,7 @@ TimelineModel::TimelineModel()
 void TimelineModel::setPredicted(std::shared_ptr<const simulate::Simulation> simulation, IndexPtr index)
 {
     m_idle.clear();
+    m_simulation = simulation;
     if (simulation && simulation->report.devices.size() <= simulation->trace.ranks.size())
         for (const simulate::DeviceReport &device : simulation->report.devices)
             m_idle.push_back(std::clamp(1 - device.busyFraction, 0.0, 1.0));
@@ -152,13 +153,34 @@ void TimelineModel::setShowMeasured(bool show)
 
 void TimelineModel::setShowCommunication(bool show)
 {
-    m_communication = show;
+    m_choices.communication = show;
     layOut();
+}
+
+void TimelineModel::setChoices(const RowChoices &choices)
+{
+    m_choices = choices;
+    layOut();
+}
+
+const simulate::Causes *TimelineModel::causes(bool measured) const
+{
+    if (!m_simulation || m_simulation->causes.empty())
+        return nullptr;
+    if (measured && !m_sameTasks) {
+        const auto &own = tables(false).tasks;
+        const auto &other = tables(true).tasks;
+        m_sameTasks = own.size() <= other.size()
+            && std::equal(own.begin(), own.end(), other.begin(),
+                          [](const auto &a, const auto &b) { return a.id == b.id && a.group == b.group; });
+    }
+    return !measured || *m_sameTasks ? &m_simulation->causes : nullptr;
 }
 
 void TimelineModel::layOut()
 {
-    m_layout.layOut(*m_predicted, *m_measured, m_communication);
+    m_layout.layOut(*m_predicted, *m_measured, m_choices);
+    m_sameTasks.reset();
     for (const bool measured : {false, true})
         m_snapshots[measured ? 1 : 0] = snapshots(tables(measured));
     for (const bool measured : {false, true})

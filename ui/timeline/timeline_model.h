@@ -62,6 +62,9 @@ public:
     void setShowMeasured(bool show);
     [[nodiscard]] bool showsMeasured() const { return m_showMeasured; }
     void setShowCommunication(bool show);
+    /// Which rows are shown, and where. It stays as it is from trace to trace.
+    void setChoices(const RowChoices &choices);
+    [[nodiscard]] const RowChoices &choices() const { return m_choices; }
 
     /// Where its rows stand.
     [[nodiscard]] const TimelineRows &layout() const { return m_layout; }
@@ -140,6 +143,15 @@ public:
                                                                     std::size_t most) const;
     /// Whether that clock has a parameter server's tasks.
     [[nodiscard]] bool hasServer(bool measured) const { return server(measured) >= 0; }
+    /// The slice of a task, by its place in the table of tasks, in a step of that clock's trace.
+    [[nodiscard]] std::optional<Slice> sliceIn(bool measured, std::int32_t task, std::int32_t step) const;
+    /// What the tasks of that clock's trace wait for, by their places in its table; nullptr: it is not known. A
+    /// measured trace has the causes of the prediction that it lies beside, if its table begins with the same tasks.
+    [[nodiscard]] const simulate::Causes *causes(bool measured) const;
+    /// Index of a clock's trace, for what walks over all of it. The measured one may grow on this thread.
+    [[nodiscard]] const trace::Index &traceIndex(bool measured) const { return index(measured); }
+    [[nodiscard]] const IndexPtr &tracePointer(bool measured) const { return measured ? m_measured : m_predicted; }
+    [[nodiscard]] const std::shared_ptr<const simulate::Simulation> &simulation() const { return m_simulation; }
     /// A slice of the task with this id on this device (any device if empty), predicted if there is one.
     [[nodiscard]] std::optional<Slice> find(std::string_view taskId, std::string_view device) const;
     /// All slices whose task id contains @p text, in time order, at most @p limit.
@@ -172,7 +184,9 @@ private:
     std::int64_t m_dropped = 0;
     int m_anchor = -1;
     std::int64_t m_offset = 0;
-    bool m_communication = true;
+    RowChoices m_choices;
+    std::shared_ptr<const simulate::Simulation> m_simulation; ///< the prediction
+    mutable std::optional<bool> m_sameTasks; ///< the measured trace's table begins with the prediction's tasks
     TimelineRows m_layout;
     std::vector<std::int32_t> m_snapshots[2]; ///< per clock: tasks of that kind
     std::vector<trace::Gauge> m_gauges[2];    ///< per clock

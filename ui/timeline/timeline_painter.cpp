@@ -61,19 +61,28 @@ void TimelinePainter::paint(QPainter &painter, const TimelineScene &scene, const
             fill(painter, QRect(scene.area.x() + static_cast<int>(tick.pixel), scene.area.y(), 1, scene.area.height()),
                  theme().grid);
     }
-    painter.setClipRect(scene.area);
     painter.setFont(m_small);
-    const int top = scene.scroll;
-    const int bottom = scene.scroll + scene.area.height();
-    const auto [first, last] = scene.model->layout().rowsBetween(top, bottom);
-    for (std::size_t r = first; r < last; ++r)
-        paintRow(painter, scene, scene.model->rows()[r]);
-    for (std::size_t r = first; r < last; ++r)
-        paintAverages(painter, scene, scene.model->rows()[r]);
+    const std::vector<TimelineScene> parts = scene.parts();
+    for (const TimelineScene &part : parts)
+        paintRows(painter, part);
+    painter.setClipRect(scene.area);
     paintVersions(painter, scene);
     painter.setClipping(false);
-    paintLabels(painter, scene);
+    for (const TimelineScene &part : parts)
+        paintLabels(painter, part);
+    if (parts.size() > 1) // below the pinned rows
+        fill(painter, QRect(0, parts.front().area.bottom() - 1, scene.area.right() + 1, 2), theme().border);
     paintRuler(painter, scene, font);
+}
+
+void TimelinePainter::paintRows(QPainter &painter, const TimelineScene &part)
+{
+    painter.setClipRect(part.area);
+    const auto [first, last] = part.model->layout().rowsBetween(part.scroll, part.scroll + part.area.height());
+    for (std::size_t r = first; r < last; ++r)
+        paintRow(painter, part, part.model->rows()[r]);
+    for (std::size_t r = first; r < last; ++r)
+        paintAverages(painter, part, part.model->rows()[r]);
 }
 
 void TimelinePainter::paintRow(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row)
@@ -127,7 +136,7 @@ void TimelinePainter::paintBar(QPainter &painter, const TimelineScene &scene, co
     } else {
         fill(painter, box, style.outline.isValid() ? style.outline : style.fill);
     }
-    if (row.computes && box.width() >= kNumberWidth && m_labels < kLabelLimit
+    if (row.computes && row.height > TimelineRows::kThinHeight && box.width() >= kNumberWidth && m_labels < kLabelLimit
         && (task.microBatch >= 0 || box.width() >= kIdWidth)) {
         ++m_labels;
         const QRect visible = box & scene.area;
@@ -223,60 +232,74 @@ void TimelinePainter::paintVersions(QPainter &painter, const TimelineScene &scen
     }
 }
 
-void TimelinePainter::paintLabels(QPainter &painter, const TimelineScene &scene)
+void TimelinePainter::paintLabels(QPainter &painter, const TimelineScene &part)
 {
-    const QRect gutter(0, scene.area.y(), scene.area.x(), scene.area.height());
+    const QRect gutter(0, part.area.y(), part.area.x(), part.area.height());
     fill(painter, gutter, theme().window);
     painter.setClipRect(gutter);
-    const QFontMetrics metrics(painter.font());
-    const QFontMetrics small(m_small);
-    const int bottom = scene.scroll + scene.area.height();
-    const auto [firstGroup, lastGroup] = scene.model->layout().groupsBetween(scene.scroll, bottom);
-    for (std::size_t g = firstGroup; g < lastGroup; ++g) {
-        const TimelineModel::Group &group = scene.model->groups()[g];
-        if (group.height == 0)
-            continue;
-        const int y = scene.area.y() + group.y - scene.scroll;
-        const int stage = scene.model->stage(group);
-        const std::vector<int> stages = scene.model->stages(group);
-        const bool selected = group.device == scene.selectedDevice
-            || std::binary_search(stages.begin(), stages.end(), scene.selectedStage);
-        if (selected)
-            fill(painter, QRect(0, y - 2, 4, group.height + 2), theme().accent);
-        if (stage >= 0)
-            fill(painter, QRect(7, y + 4, 9, 9), theme().ofSeries(stage));
-        painter.setPen(theme().text);
-        QFont bold = m_small;
-        bold.setBold(true);
-        painter.setFont(bold);
-        painter.drawText(QRect(20, y - 1, 80, 18), Qt::AlignLeft | Qt::AlignVCenter,
-                         QFontMetrics(bold).elidedText(qt(std::string(group.device)), Qt::ElideMiddle, 78));
-        painter.setFont(m_small);
-        painter.setPen(theme().dimText);
-        const int line = small.height();
-        QStringList facts;
-        if (stage >= 0)
-            facts << (stages.size() > 1 ? QObject::tr("stages %1").arg(numbersText(stages))
-                                        : QObject::tr("stage %1").arg(stage));
-        if (const double idle = scene.model->predictedIdle(group); idle >= 0)
-            facts << QObject::tr("bubble %1").arg(percentText(idle));
-        for (int k = 0; k < facts.size() && 18 + (k + 1) * line <= group.height + 4; ++k)
-            painter.drawText(QRect(20, y + 16 + k * line, 84, line), Qt::AlignLeft | Qt::AlignVCenter,
-                             small.elidedText(facts[k], Qt::ElideRight, 84));
-    }
-    const auto [firstRow, lastRow] = scene.model->layout().rowsBetween(scene.scroll, bottom);
-    for (std::size_t r = firstRow; r < lastRow; ++r) {
-        const TimelineModel::Row &row = scene.model->rows()[r];
-        const int y = scene.area.y() + row.y - scene.scroll;
-        painter.setPen(row.measured ? theme().text : theme().dimText);
-        const QString clock = QObject::tr(scene.model->clockName(row.measured));
-        const QString text = row.computes ? clock
-                                          : qt(scene.model->tables(row.measured).lane(row.lane).name)
-                + (row.measured ? QStringLiteral(" ●") : QStringLiteral(" ○"));
-        painter.drawText(QRect(gutter.width() - 98, y, 94, row.height), Qt::AlignRight | Qt::AlignVCenter, text);
-    }
+    const int bottom = part.scroll + part.area.height();
+    const auto [firstGroup, lastGroup] = part.model->layout().groupsBetween(part.scroll, bottom);
+    for (std::size_t g = firstGroup; g < lastGroup; ++g)
+        if (part.model->groups()[g].height > 0)
+            paintDevice(painter, part, part.model->groups()[g]);
+    const auto [firstRow, lastRow] = part.model->layout().rowsBetween(part.scroll, bottom);
+    for (std::size_t r = firstRow; r < lastRow; ++r)
+        if (part.model->rows()[r].height > TimelineRows::kThinHeight)
+            paintLane(painter, part, part.model->rows()[r]);
     painter.setClipping(false);
     fill(painter, QRect(gutter.right(), gutter.y(), 1, gutter.height()), theme().border);
+}
+
+/// Its name, stages and idle time, or the heading of what is collapsed with it.
+void TimelinePainter::paintDevice(QPainter &painter, const TimelineScene &part, const TimelineModel::Group &group)
+{
+    const QFontMetrics small(m_small);
+    const int y = part.area.y() + group.y - part.scroll;
+    const int stage = part.model->stage(group);
+    const std::vector<int> stages = part.model->stages(group);
+    const bool selected =
+        group.device == part.selectedDevice || std::binary_search(stages.begin(), stages.end(), part.selectedStage);
+    if (selected)
+        fill(painter, QRect(0, y - 2, 4, group.height + 2), theme().accent);
+    if (group.collapsed && group.heading.empty())
+        return;
+    if (stage >= 0 && !group.collapsed)
+        fill(painter, QRect(7, y + 4, 9, 9), theme().ofSeries(stage));
+    painter.setPen(theme().text);
+    QFont bold = m_small;
+    bold.setBold(true);
+    painter.setFont(bold);
+    const int room = group.collapsed ? part.area.x() - 16 : 78;
+    const QString name = group.collapsed ? QStringLiteral("▸ ") + qt(group.heading) : qt(std::string(group.device));
+    painter.drawText(QRect(group.collapsed ? 7 : 20, y - 1, room + 2, 18), Qt::AlignLeft | Qt::AlignVCenter,
+                     QFontMetrics(bold).elidedText(name, Qt::ElideMiddle, room));
+    painter.setFont(m_small);
+    painter.setPen(theme().dimText);
+    if (group.collapsed)
+        return;
+    const int line = small.height();
+    QStringList facts;
+    if (stage >= 0)
+        facts << (stages.size() > 1 ? QObject::tr("stages %1").arg(numbersText(stages))
+                                    : QObject::tr("stage %1").arg(stage));
+    if (const double idle = part.model->predictedIdle(group); idle >= 0)
+        facts << QObject::tr("bubble %1").arg(percentText(idle));
+    if (part.model->choices().pinned.contains(std::string(group.device)))
+        facts << QObject::tr("pinned");
+    for (int k = 0; k < facts.size() && 18 + (k + 1) * line <= group.height + 4; ++k)
+        painter.drawText(QRect(20, y + 16 + k * line, 84, line), Qt::AlignLeft | Qt::AlignVCenter,
+                         small.elidedText(facts[k], Qt::ElideRight, 84));
+}
+
+void TimelinePainter::paintLane(QPainter &painter, const TimelineScene &part, const TimelineModel::Row &row)
+{
+    const int y = part.area.y() + row.y - part.scroll;
+    painter.setPen(row.measured ? theme().text : theme().dimText);
+    const QString clock = QObject::tr(part.model->clockName(row.measured));
+    const QString text = row.computes ? clock
+                                      : qt(part.model->tables(row.measured).lane(row.lane).name)
+            + (row.measured ? QStringLiteral(" ●") : QStringLiteral(" ○"));
+    painter.drawText(QRect(part.area.x() - 98, y, 94, row.height), Qt::AlignRight | Qt::AlignVCenter, text);
 }
 
 void TimelinePainter::paintRuler(QPainter &painter, const TimelineScene &scene, const QFont &)

@@ -6,24 +6,12 @@
 #include <QRect>
 
 #include "ui/timeline/texture.h"
-#include "ui/timeline/time_axis.h"
 #include "ui/timeline/timeline_model.h"
+#include "ui/timeline/timeline_scene.h"
 
-#include <string>
 #include <vector>
 
 namespace planloom::ui {
-
-/// The part of a timeline to paint, and its highlights.
-struct TimelineScene {
-    const TimelineModel *model = nullptr;
-    TimeAxis axis;
-    int scroll = 0; ///< pixels of content above the viewport
-    QRect area;     ///< where rows go, in widget coordinates; the ruler is above it, the labels to its left
-    std::string selectedTask;
-    std::string selectedDevice; ///< a device's name; empty: none
-    int selectedStage = -1;
-};
 
 /// Paints rows, labels and ruler. Holds styles and scratch memory only. At most kLabelLimit texts a picture; a row
 /// costs O(pixels log slices).
@@ -41,6 +29,7 @@ public:
 
 private:
     void resolveStyles(const TimelineModel &model);
+    void paintRows(QPainter &painter, const TimelineScene &part);
     void paintRow(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row);
     void paintBar(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row, const trace::Bar &bar,
                   int x, int right, int y);
@@ -50,7 +39,9 @@ private:
                      const QRect &box);
     void paintAverages(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row);
     void paintVersions(QPainter &painter, const TimelineScene &scene);
-    void paintLabels(QPainter &painter, const TimelineScene &scene);
+    void paintLabels(QPainter &painter, const TimelineScene &part);
+    void paintDevice(QPainter &painter, const TimelineScene &part, const TimelineModel::Group &group);
+    void paintLane(QPainter &painter, const TimelineScene &part, const TimelineModel::Row &row);
     void paintRuler(QPainter &painter, const TimelineScene &scene, const QFont &font);
     void fill(QPainter &painter, const QRect &box, const QBrush &brush);
     void fill(QPainter &painter, const QRect &box,

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/timeline/timeline_view.h"
 
+#include "engine/base/files.h"
 #include "ui/theme/theme.h"
+#include "ui/timeline/slice_table.h"
+#include "ui/timeline/timeline_facts.h"
 #include "ui/widgets/text.h"
 
 #include <QEvent>
-#include <QGridLayout>
+#include <QFileDialog>
 #include <QGuiApplication>
 #include <QHBoxLayout>
 #include <QPainter>
@@ -19,10 +22,8 @@ namespace planloom::ui {
 
 namespace {
 
-constexpr int kScrollUnits = 10'000; // of the horizontal scroll bar
-constexpr int kOpenPlan = 0;         // entries of the choice of what to show
+constexpr int kOpenPlan = 0; // entries of the choice of what to show
 constexpr int kMeasuredPlan = 1;
-constexpr std::size_t kTableLimit = 5000; // rows: more cannot be read, and the picture shows them all
 
 } // namespace
 
@@ -33,12 +34,12 @@ TimelineView::TimelineView(StudioState *state, QWidget *parent)
       m_stepBox(new QSpinBox(this)),
       m_whose(new QComboBox(this)),
       m_search(new QLineEdit(this)),
+      m_pathLine(new PathLine(m_model, this)),
       m_footer(new QLabel(this)),
       m_openPlan(new QPushButton(tr("Open its &plan…"), this)),
       m_legend(new Legend(this)),
-      m_picture(new QWidget(this)),
-      m_vertical(new QScrollBar(Qt::Vertical, this)),
-      m_horizontal(new QScrollBar(Qt::Horizontal, this)),
+      m_rangePanel(new RangePanel(m_model, this)),
+      m_picture(new ScrolledCanvas(m_model, m_canvas, m_rangePanel, this)),
       m_pages(new QStackedWidget(this)),
       m_table(new DataTable(this))
 {
@@ -89,11 +90,20 @@ void TimelineView::makeToolBar()
         command(tr("Communication lanes"), QStringLiteral("lanes"), tr("Show communication lanes"), [] {});
     communication->setCheckable(true);
     communication->setChecked(true);
-    connect(communication, &QAction::toggled, this, [this](bool on) {
-        m_model.setShowCommunication(on);
-        m_canvas->modelChanged(true);
-    });
+    connect(communication, &QAction::toggled, m_canvas, &TimelineCanvas::showCommunication);
     m_bar->addAction(communication);
+    m_path = command(tr("Critical path"), QStringLiteral("path"),
+                     tr("Critical path: the tasks that the time of the step comes from (C)"), [] {});
+    m_path->setCheckable(true);
+    connect(m_path, &QAction::toggled, m_pathLine, &PathLine::refresh);
+    m_bar->addAction(m_path);
+    m_rangeTable = command(tr("Range statistics"), QStringLiteral("range"),
+                           tr("The selected range of time by device, lane, kind and stage (R)"), [] {});
+    m_rangeTable->setCheckable(true);
+    connect(m_rangeTable, &QAction::toggled, this, [this](bool on) { m_rangePanel->setVisible(on); });
+    m_bar->addAction(m_rangeTable);
+    command(tr("Show all rows"), QString(), tr("Show all rows (Shift+H)"),
+            [this] { m_canvas->useRowCommand(RowCommand::What::ShowAll); });
     m_asTable = command(tr("Show as a table"), QStringLiteral("table"), tr("The slices in view as a table"), [] {});
     m_asTable->setCheckable(true);
     connect(m_asTable, &QAction::toggled, this, [this] {
@@ -121,12 +131,9 @@ void TimelineView::makeToolBar()
 
 void TimelineView::makeBody()
 {
-    auto *grid = new QGridLayout(m_picture);
-    grid->setContentsMargins(0, 0, 0, 0);
-    grid->setSpacing(0);
-    grid->addWidget(m_canvas, 0, 0);
-    grid->addWidget(m_vertical, 0, 1);
-    grid->addWidget(m_horizontal, 1, 0);
+    constexpr int kRangeHeight = 190; // a header and some rows
+    m_rangePanel->setFixedHeight(kRangeHeight);
+    m_rangePanel->hide();
     m_pages->addWidget(m_picture);
     m_pages->addWidget(m_table);
     m_table->setAccessibleName(tr("Slices in view"));
@@ -138,6 +145,7 @@ void TimelineView::makeBody()
     layout->setSpacing(0);
     layout->addWidget(m_bar);
     layout->addWidget(m_pages, 1);
+    layout->addWidget(m_pathLine);
     layout->addWidget(m_legend);
     auto *bottom = new QHBoxLayout;
     bottom->addWidget(m_footer, 1);
@@ -149,27 +157,26 @@ void TimelineView::makeBody()
 
     connect(m_canvas, &TimelineCanvas::viewChanged, this, [this] {
         m_follow->setChecked(m_canvas->viewport().follows());
-        refreshScrollBars();
         refreshTable();
     });
     connect(m_canvas, &TimelineCanvas::picked, this, &TimelineView::onPicked);
     connect(m_canvas, &TimelineCanvas::rangePicked, this, &TimelineView::onRange);
     connect(m_canvas, &TimelineCanvas::searchAsked, m_search, qOverload<>(&QWidget::setFocus));
     connect(m_canvas, &TimelineCanvas::helpAsked, this, &TimelineView::helpAsked);
+    connect(m_pathLine, &PathLine::found, m_canvas, &TimelineCanvas::setPaths);
+    connect(m_canvas, &TimelineCanvas::pathAsked, m_path, &QAction::toggle);
+    connect(m_canvas, &TimelineCanvas::rangeTableAsked, m_rangeTable, &QAction::toggle);
+    connect(m_canvas, &TimelineCanvas::rowsChosen, this, [this] {
+        m_rangePanel->showRange(state()->selection().time); // devices may stand in another order
+        refreshFooter();
+    });
+    connect(m_canvas, &TimelineCanvas::refused, this,
+            [this](const QString &reason) { state()->say(MessageLevel::Info, reason); });
+    connect(m_rangePanel, &RangePanel::closeAsked, m_rangeTable, &QAction::toggle);
+    connect(m_rangePanel, &RangePanel::csvAsked, this, &TimelineView::writeRange);
     connect(m_canvas, &TimelineCanvas::deviceClicked, this, [this](const std::string &device) {
         if (state()->cluster())
             state()->selectDevice(state()->cluster()->find(device));
-    });
-    connect(m_vertical, &QScrollBar::valueChanged, this, [this](int y) {
-        if (!m_settingBars)
-            m_canvas->viewport().setScroll(y);
-    });
-    connect(m_horizontal, &QScrollBar::valueChanged, this, [this](int value) {
-        if (m_settingBars)
-            return;
-        const TimeAxis &axis = m_canvas->viewport().axis();
-        const auto whole = static_cast<double>(axis.boundsEnd() - axis.boundsBegin());
-        m_canvas->viewport().setBegin(static_cast<double>(axis.boundsBegin()) + whole * value / kScrollUnits);
     });
     connect(m_table, &DataTable::rowPicked, this, [this](int row) {
         const auto &slice = m_tableSlices[static_cast<std::size_t>(row)];
@@ -193,9 +200,8 @@ void TimelineView::onSimulation()
     showSource();
     refreshStepBox();
     m_legend->setKinds(m_model.kinds());
-    m_hits.clear();
     m_canvas->modelChanged(!first);
-    refreshFooter();
+    refreshContents();
 }
 
 /// After an edit the open plan is shown, unless a run is active. What is shown already is painted again when the edit
@@ -235,18 +241,18 @@ void TimelineView::onMeasuredReset()
     showSource();
     m_model.setAnchorStep(m_model.lastWholeRound());
     m_legend->setKinds(m_model.kinds());
-    m_hits.clear();
     m_autoStep = true;
     refreshStepBox();
     m_canvas->modelChanged(false);
     m_canvas->setFollow(state()->run().active());
-    refreshFooter();
+    refreshContents();
 }
 
 void TimelineView::onMeasuredAppended(std::size_t first)
 {
     const bool wasEmpty = !m_model.hasMeasured();
-    m_model.appendMeasured(state()->measured(), first);
+    const int anchor = m_model.anchorStep();
+    const bool newRows = m_model.appendMeasured(state()->measured(), first);
     if (m_autoStep)
         m_model.setAnchorStep(m_model.lastWholeRound()); // the newest steps are going on
     refreshStepBox();
@@ -254,7 +260,10 @@ void TimelineView::onMeasuredAppended(std::size_t first)
         m_canvas->setFollow(true);
     else
         m_canvas->modelChanged(true);
-    refreshFooter();
+    if (newRows || anchor != m_model.anchorStep())
+        refreshContents(); // places of slices may be others
+    else
+        refreshFooter();
 }
 
 void TimelineView::onRunChanged()
@@ -264,6 +273,8 @@ void TimelineView::onRunChanged()
     m_runActive = state()->run().active();
     if (ended && m_canvas->viewport().follows())
         m_canvas->viewport().showStep(m_model.anchorStep()); // the newest whole round, side by side with its prediction
+    if (ended)
+        refreshContents();
 }
 
 void TimelineView::refreshStepBox()
@@ -349,45 +360,14 @@ void TimelineView::setStep(int step)
     m_model.setAnchorStep(step);
     refreshStepBox();
     m_canvas->modelChanged(true);
-    refreshFooter();
-}
-
-void TimelineView::refreshScrollBars()
-{
-    m_settingBars = true;
-    const TimeAxis &axis = m_canvas->viewport().axis();
-    m_vertical->setRange(0, std::max(0, m_model.layout().height() - m_canvas->viewport().rows().height()));
-    m_vertical->setPageStep(m_canvas->viewport().rows().height());
-    m_vertical->setValue(m_canvas->viewport().scroll());
-    const double whole = std::max(1.0, static_cast<double>(axis.boundsEnd() - axis.boundsBegin()));
-    const int page = std::clamp(static_cast<int>(axis.span() / whole * kScrollUnits), 1, kScrollUnits);
-    m_horizontal->setRange(0, kScrollUnits - page);
-    m_horizontal->setPageStep(page);
-    m_horizontal->setSingleStep(std::max(page / 10, 1));
-    m_horizontal->setValue(
-        static_cast<int>((axis.begin() - static_cast<double>(axis.boundsBegin())) / whole * kScrollUnits));
-    m_settingBars = false;
+    refreshContents();
 }
 
 void TimelineView::refreshFooter()
 {
-    QStringList facts;
-    if (!m_search->text().isEmpty())
-        facts << (m_hits.empty() ? tr("no task \"%1\"").arg(m_search->text())
-                                 : tr("task %1 of %2").arg(m_hit + 1).arg(m_hits.size()));
-    const bool measured = m_model.hasMeasured();
-    if (const auto &simulation = measured ? state()->measuredOrigin().simulation : state()->simulation()) {
-        facts << tr("predicted iteration %1").arg(secondsText(simulation->report.iterationSeconds));
-        facts << tr("bubbles %1 of compute time").arg(percentText(simulation->report.bubbleFraction));
-        if (state()->previousReport() && simulation == state()->simulation())
-            facts << tr("last edit: %1")
-                         .arg(changeText(state()->previousReport()->iterationSeconds,
-                                         simulation->report.iterationSeconds));
-    }
-    if (m_model.anchorStep() >= 0)
-        addMeasuredFacts(facts);
-    if (const QString origin = originText(); !origin.isEmpty())
-        facts << origin;
+    QStringList facts = timelineFacts(*state(), m_model);
+    if (const QString found = m_found.fact(); !found.isEmpty())
+        facts.prepend(found);
     m_footer->setText(facts.join(QStringLiteral("   ·   ")));
     m_footer->setVisible(!facts.isEmpty());
     refreshPage();
@@ -395,87 +375,36 @@ void TimelineView::refreshFooter()
     m_openPlan->setVisible(ofOther && state()->measuredOrigin().lacksPlan());
 }
 
-void TimelineView::addMeasuredFacts(QStringList &facts) const
-{
-    if (!m_model.hasStep(m_model.anchorStep())) {
-        facts << tr("no records of step %1").arg(m_model.anchorStep());
-        return;
-    }
-    const trace::Round round = m_model.round(m_model.anchorStep());
-    const double seconds = round.secondsPerStep();
-    const QString clock = tr(m_model.clockName(true));
-    facts << (round.steps > 1 ? tr("%1 steps %2 to %3: %4 each")
-                                    .arg(clock)
-                                    .arg(round.first)
-                                    .arg(round.first + round.steps - 1)
-                                    .arg(secondsText(seconds))
-                              : tr("%1 step %2: %3").arg(clock).arg(round.first).arg(secondsText(seconds)));
-    const auto &own = state()->measuredOrigin().simulation;
-    if (own && own->report.iterationSeconds > 0)
-        facts.last() += tr(" (%1 × predicted)").arg(seconds / own->report.iterationSeconds, 0, 'f', 2);
-    facts << (m_model.dropped() > 0 ? tr("! %1 records lost").arg(m_model.dropped()) : tr("no record lost"));
-}
-
-/// Whose plan the measurement is, where it is not the open one.
-QString TimelineView::originText() const
-{
-    if (state()->measured().ranks.empty() || state()->measuredIsOfDocument())
-        return {};
-    const PlanOrigin &origin = state()->measuredOrigin();
-    const QString clock = tr(m_model.clockName(true));
-    const QString shown = m_model.hasMeasured() ? tr("%1 trace of %2") : tr("%1 trace of %2, not shown");
-    if (!origin.name.isEmpty())
-        return shown.arg(clock, origin.name);
-    const QString known = origin.lacksPlan() ? tr("open its plan to compare") : tr("it does not say of which plan");
-    return shown.arg(clock, origin.contents) + QStringLiteral("; ") + known;
-}
-
 void TimelineView::refreshTable()
 {
     const bool wasEmpty = m_tableSlices.empty();
-    m_tableSlices.clear();
-    if (!m_asTable->isChecked()) { // what the rows point to may be gone when it is shown again
-        if (!wasEmpty)
-            m_table->set({});
+    if (m_asTable->isChecked()) {
+        m_table->set(sliceTable(m_model, m_canvas->viewport().axis(), m_tableSlices));
         return;
     }
-    TableData table{{tr("Task"), tr("Kind"), tr("Device"), tr("Clock"), tr("Start"), tr("Duration"),
-                     tr("Measured / predicted")},
-                    {}};
-    const TimeAxis &axis = m_canvas->viewport().axis();
-    const QString beside = m_model.hasMeasured() && m_model.offset() != 0
-        ? tr(" (from the start of step %1)").arg(m_model.anchorStep())
-        : QString();
-    const auto clock = [&](bool measured) { return tr(m_model.clockName(measured)) + (measured ? QString() : beside); };
-    for (const auto &row : m_model.rows()) {
-        if (m_tableSlices.size() == kTableLimit)
-            break;
-        const std::int64_t offset = row.measured ? 0 : m_model.offset();
-        const auto [first, last] =
-            m_model.slices(row).within({std::llround(axis.begin()) - offset, std::llround(axis.end()) - offset});
-        for (std::uint32_t index = first; index < last && m_tableSlices.size() < kTableLimit; ++index) {
-            const TimelineModel::Slice slice{row.measured, row.lod, index};
-            const trace::Record record = m_model.record(slice);
-            const trace::TaskInfo &task = m_model.task(slice);
-            const trace::KindInfo &kind = m_model.kind(slice);
-            Cell ratio{QStringLiteral("–"), 0.0};
-            if (const auto twin = m_model.hasMeasured() ? m_model.counterpart(slice) : std::nullopt) {
-                const auto other = static_cast<double>(m_model.record(*twin).duration);
-                const auto own = static_cast<double>(record.duration);
-                const double value = row.measured ? own / std::max(other, 1.0) : other / std::max(own, 1.0);
-                ratio = {QString::number(value, 'f', 2), value};
-            }
-            table.rows.push_back({{qt(task.id), {}},
-                                  {qt(kind.name), {}, theme().hue(kind.hue)},
-                                  {qt(m_model.device(slice)), {}},
-                                  {clock(row.measured), {}},
-                                  {instantText(record.start), static_cast<double>(record.start)},
-                                  {nanosecondsText(record.duration), static_cast<double>(record.duration)},
-                                  ratio});
-            m_tableSlices.push_back(slice);
-        }
-    }
-    m_table->set(std::move(table));
+    m_tableSlices.clear(); // what the rows point to may be gone when it is shown again
+    if (!wasEmpty)
+        m_table->set({});
+}
+
+/// After the model's contents changed.
+void TimelineView::refreshContents()
+{
+    m_found.refresh(state()->selection().task);
+    m_pathLine->refresh(m_path->isChecked());
+    m_rangePanel->showRange(state()->selection().time);
+    refreshFooter();
+}
+
+void TimelineView::writeRange()
+{
+    const QString path =
+        QFileDialog::getSaveFileName(this, tr("Range as a table"), QStringLiteral("range.csv"), tr("CSV (*.csv)"));
+    if (path.isEmpty())
+        return;
+    if (const Status status = writeFileAtomically(path.toStdString(), m_rangePanel->csv()); !status)
+        return state()->say(MessageLevel::Error, qt(status.error().text()));
+    state()->say(MessageLevel::Info, tr("Wrote %1").arg(path));
 }
 
 std::string TimelineView::deviceName(DeviceId id) const
@@ -489,6 +418,10 @@ std::string TimelineView::deviceName(DeviceId id) const
 void TimelineView::onSelection()
 {
     m_canvas->setSelection(state()->selection(), deviceName(state()->selection().device));
+    if (state()->selection().time != m_rangeOf) {
+        m_rangeOf = state()->selection().time;
+        m_rangePanel->showRange(m_rangeOf);
+    }
 }
 
 void TimelineView::onPicked(const std::string &task, const std::string &device)
@@ -511,24 +444,16 @@ void TimelineView::onRange(std::optional<TimeRange> range)
 
 void TimelineView::search(int by)
 {
-    if (by == 0 || m_hits.empty()) {
-        m_hits = m_model.search(m_search->text().toStdString());
-        m_hit = 0;
-    } else {
-        const auto size = static_cast<std::ptrdiff_t>(m_hits.size());
-        m_hit = static_cast<std::size_t>((static_cast<std::ptrdiff_t>(m_hit) + by + size) % size);
-    }
-    showFound();
-}
-
-void TimelineView::showFound()
-{
+    if (by == 0)
+        m_found.find(m_search->text());
+    else
+        m_found.step(by);
     refreshFooter();
-    if (m_search->text().isEmpty() || m_hits.empty())
+    const auto hit = m_search->text().isEmpty() ? std::nullopt : m_found.shown();
+    if (!hit)
         return;
-    const auto hit = m_hits[m_hit];
-    onPicked(m_model.task(hit).id, m_model.device(hit));
-    m_canvas->viewport().reveal(hit);
+    onPicked(m_model.task(*hit).id, m_model.device(*hit));
+    m_canvas->viewport().reveal(*hit);
 }
 
 void TimelineView::changeEvent(QEvent *event)

@@ -6,13 +6,16 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QPushButton>
-#include <QScrollBar>
 #include <QSpinBox>
 #include <QStackedWidget>
 #include <QToolBar>
 
 #include "ui/widgets/view.h"
 #include "ui/timeline/legend.h"
+#include "ui/timeline/path_line.h"
+#include "ui/timeline/range_panel.h"
+#include "ui/timeline/scrolled_canvas.h"
+#include "ui/timeline/task_search.h"
 #include "ui/timeline/timeline_canvas.h"
 #include "ui/timeline/timeline_model.h"
 #include "ui/widgets/data_table.h"
@@ -39,6 +42,8 @@ public:
     /// Shown while there is neither a plan nor a measurement. The view owns it from now on.
     void setStartPage(QWidget *page);
     [[nodiscard]] QString footerText() const { return m_footer->text(); }
+    [[nodiscard]] QString pathSums() const { return m_pathLine->text(); }
+    [[nodiscard]] RangePanel *rangePanel() { return m_rangePanel; }
     [[nodiscard]] TimelineCanvas *canvas() { return m_canvas; }
     [[nodiscard]] TimelineModel &model() { return m_model; }
 
@@ -58,8 +63,6 @@ private:
     void onSimulation();
     void onDocument();
     bool showSource();
-    [[nodiscard]] QString originText() const;
-    void addMeasuredFacts(QStringList &facts) const;
     void onMeasuredReset();
     void onMeasuredAppended(std::size_t first);
     void onRunChanged();
@@ -68,12 +71,12 @@ private:
     void onRange(std::optional<TimeRange> range);
     void setStep(int step);
     void refreshStepBox();
-    void refreshScrollBars();
     void refreshFooter();
     void refreshTable();
+    void refreshContents();
+    void writeRange();
     void refreshPage();
     void search(int by);
-    void showFound();
     [[nodiscard]] std::string deviceName(DeviceId id) const;
 
     TimelineModel m_model;
@@ -85,24 +88,25 @@ private:
     QAction *m_whoseAction = nullptr;
     QAction *m_follow = nullptr;
     QAction *m_asTable = nullptr;
+    QAction *m_path = nullptr;
+    QAction *m_rangeTable = nullptr;
     QLineEdit *m_search;
+    PathLine *m_pathLine; ///< sums of the critical path
     QLabel *m_footer;
     QPushButton *m_openPlan; ///< of a trace whose plan has not been found
     Legend *m_legend;
-    QWidget *m_picture; ///< canvas and scroll bars
-    QScrollBar *m_vertical;
-    QScrollBar *m_horizontal;
+    RangePanel *m_rangePanel;
+    QWidget *m_picture; ///< canvas, scroll bars and the range's table
     QStackedWidget *m_pages;
     DataTable *m_table;
     QWidget *m_startPage = nullptr;
     QList<QAction *> m_commands;
     std::shared_ptr<const simulate::Simulation> m_shown; ///< the prediction
     std::vector<TimelineModel::Slice> m_tableSlices;     ///< by row of the table
-    std::vector<TimelineModel::Slice> m_hits;
-    std::size_t m_hit = 0;
-    bool m_autoStep = true; ///< the anchor goes along with a run
+    TaskSearch m_found{m_model};
+    std::optional<TimeRange> m_rangeOf; ///< of m_rangePanel
+    bool m_autoStep = true;             ///< the anchor goes along with a run
     bool m_runActive = false;
-    bool m_settingBars = false;
 };
 
 } // namespace planloom::ui

@@ -4,7 +4,6 @@
 #include "ui/timeline/timeline_painter.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace planloom::ui {
 
@@ -25,7 +24,26 @@ QRect TimelineViewport::rows() const
 
 std::optional<std::size_t> TimelineViewport::rowAt(int y) const
 {
-    return m_model.layout().rowAt(y - rows().y() + m_scroll);
+    const int at = y - rows().y();
+    return m_model.layout().rowAt(at < pinned() ? at : at + m_scroll);
+}
+
+int TimelineViewport::pinned() const
+{
+    constexpr double kMostOfHeight = 0.6;
+    const int height = m_model.layout().pinnedHeight();
+    return height <= kMostOfHeight * rows().height() ? height : 0;
+}
+
+TimelineScene TimelineViewport::scene() const
+{
+    TimelineScene made;
+    made.model = &m_model;
+    made.axis = m_axis;
+    made.scroll = m_scroll;
+    made.pinned = pinned();
+    made.area = rows();
+    return made;
 }
 
 std::optional<TimelineModel::Slice> TimelineViewport::sliceAt(const QPoint &at) const
@@ -38,22 +56,7 @@ std::optional<TimelineModel::Slice> TimelineViewport::sliceAt(const QPoint &at) 
     return m_model.sliceAt(*row, timeAt(at.x()), kHoverTolerance * m_axis.nanosecondsPerPixel());
 }
 
-QRect TimelineViewport::boxOf(const TimelineModel::Slice &slice) const
-{
-    const auto row = m_model.rowOf(slice);
-    if (!row)
-        return {};
-    const trace::Record record = m_model.record(slice);
-    const QRect area = rows();
-    const auto pixel = [&](std::int64_t time) {
-        return area.x()
-            + static_cast<int>(std::floor(std::clamp(m_axis.toPixel(static_cast<double>(time)), -1e6, 1e6)));
-    };
-    const int x = pixel(record.start);
-    const int right = std::max(pixel(record.start + record.duration), x + 1);
-    const auto &at = m_model.rows()[*row];
-    return {x, area.y() + at.y - m_scroll, right - x, at.height};
-}
+QRect TimelineViewport::boxOf(const TimelineModel::Slice &slice) const { return scene().boxOf(slice); }
 
 void TimelineViewport::resize(QSize widget)
 {
@@ -180,8 +183,11 @@ void TimelineViewport::reveal(const TimelineModel::Slice &slice)
         m_axis.show((begin + end) / 2 - m_axis.span() / 2, (begin + end) / 2 + m_axis.span() / 2, 0);
     if (const auto row = m_model.rowOf(slice)) {
         const auto &at = m_model.rows()[*row];
-        if (at.y < m_scroll)
-            m_scroll = at.y - TimelineRows::kGroupGap;
+        const int top = pinned();
+        if (at.y < top)
+            return changed(); // it does not scroll
+        if (at.y < m_scroll + top)
+            m_scroll = at.y - top - TimelineRows::kGroupGap;
         else if (at.y + at.height > m_scroll + rows().height())
             m_scroll = at.y + at.height + TimelineRows::kGroupGap - rows().height();
     }

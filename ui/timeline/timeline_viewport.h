@@ -8,6 +8,7 @@
 #include "ui/state/selection.h"
 #include "ui/timeline/time_axis.h"
 #include "ui/timeline/timeline_model.h"
+#include "ui/timeline/timeline_scene.h"
 
 #include <functional>
 #include <optional>
@@ -28,6 +29,9 @@ public:
 
     [[nodiscard]] const TimeAxis &axis() const { return m_axis; }
     [[nodiscard]] int scroll() const { return m_scroll; } ///< pixels of content above
+    /// Pixels at the top that do not scroll: of the pinned rows, where these leave room for others.
+    [[nodiscard]] int pinned() const;
+    [[nodiscard]] TimelineScene scene() const; ///< what is seen, without highlights
     [[nodiscard]] bool follows() const { return m_follow; }
     /// Where rows are drawn, in the widget.
     [[nodiscard]] QRect rows() const;
