@@ -12,7 +12,7 @@ namespace planloom::ui {
 
 namespace {
 
-constexpr int kHead = 6;       // pixels: an arrow's head
+constexpr int kHead = 7;       // pixels: an arrow's head
 constexpr int kStub = 16;      // pixels: an arrow that ends outside
 constexpr int kPaleness = 200; // of 255: of what is on no critical path
 

@@ -176,9 +176,7 @@ void RangePanel::fill()
     const QString what = m_range
         ? tr("Range of %1 from %2").arg(nanosecondsText(m_range->length()), instantText(m_range->begin))
         : tr("All of the timeline; drag over it to select a range");
-    m_title->setText(what
-                     + (m_statistics ? tr("; hidden: communication beside the device's compute; exposed: the rest")
-                                     : tr("; share: of what runs on lanes of that name")));
+    m_title->setText(what + (m_statistics ? tr("; hidden: beside compute") : tr("; share: of its lanes")));
     m_save->setEnabled(!table.rows.empty());
     m_table->set(std::move(table));
 }

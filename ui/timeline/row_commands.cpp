@@ -40,8 +40,8 @@ std::vector<RowCommand> rowCommands(const TimelineModel &model, std::optional<st
         RowChoices after = now;
         after.hiddenLanes.insert({device, lane, at.measured});
         add(What::HideRow,
-            QObject::tr("Hide the row %1, %2 of %3")
-                .arg(qt(lane), QObject::tr(model.clockName(at.measured)), qt(device)),
+            QObject::tr("Hide the %1 %2 row of %3")
+                .arg(QObject::tr(model.clockName(at.measured)), qt(lane), qt(device)),
             after);
         after = now;
         after.hiddenDevices.insert(device);
