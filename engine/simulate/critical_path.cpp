@@ -94,7 +94,7 @@ private:
         }
         if (!last)
             return std::nullopt;
-        m_next = next && (m_steps.repeats || m_records[*next].start < endOf({*last}));
+        m_next = next && (m_steps.repeats || (m_steps.overlap && m_records[*next].start < endOf({*last})));
         m_path.window.end = m_next ? m_records[*next].start : endOf({*last});
         m_period = m_steps.repeats && m_next ? m_path.window.end - m_path.window.begin : 0;
         return m_next ? next : last;

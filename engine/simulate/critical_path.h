@@ -49,15 +49,18 @@ struct CriticalPath {
 struct PathOfSteps {
     std::int32_t first = 0;
     std::int32_t count = 1;
+    /// trace::Rounds::overlap: the stretch ends with the first start of the next steps, where that is before the last
+    /// end of these.
+    bool overlap = false;
     /// The steps are a period of a Program that spans steps: what ran before them is what runs at their end, a period
-    /// earlier.
+    /// earlier. The stretch ends where the next ones start.
     bool repeats = false;
 };
 
-/// The critical path of @p steps: from the task that ends last, or from what the first task of the next step waited
-/// for, where that starts before, back to the first start. Of several tasks that ended as a task started, a dependency
-/// goes before the lane's predecessor. In a trace of the cost clock there are no waits; in a measured one what started
-/// later than its causes ended waited in between.
+/// The critical path of @p steps, over the time that a trace::Round has: from the task that ends last, or from what the
+/// first task of the next steps waited for, back to the first start. Of several tasks that ended as a task started, a
+/// dependency goes before the lane's predecessor. In a trace of the cost clock there are no waits; in a measured one
+/// what started later than its causes ended waited in between.
 ///
 /// @p records: those of these steps and what may be on their way beside them, of tasks that @p causes has, sorted by
 /// rank, lane and start. Errors: NotFound (no record of the steps, or no causes). Cost: O(records + causes of the path

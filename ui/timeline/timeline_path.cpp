@@ -49,14 +49,14 @@ Result<PathRequest> PathRequest::of(const TimelineModel &model, bool measured)
     request.m_simulation = model.simulation();
     if (!measured) {
         const trace::Rounds &rounds = model.tables(false).rounds;
-        request.m_steps = {0, std::max(rounds.steps, 1), rounds.overlap};
+        request.m_steps = {0, std::max(rounds.steps, 1), rounds.overlap, rounds.overlap};
         request.m_offset = model.offset();
         return request;
     }
     if (!model.hasStep(model.anchorStep()))
         return notFound("there are no records of the step; choose another step");
     const trace::Round round = model.round(model.anchorStep());
-    request.m_steps = {static_cast<std::int32_t>(round.first), round.steps, false};
+    request.m_steps = {static_cast<std::int32_t>(round.first), round.steps, model.tables(true).rounds.overlap, false};
     request.m_shown = request.recordsIn({round.window.begin, round.window.end + 1}); // with what starts at its end
     return request;
 }

@@ -272,6 +272,18 @@ private Q_SLOTS:
         QCOMPARE(path.pieces[2].wait, kSecond);
         QCOMPARE(path.waits(), 3 * kSecond / 2);
         QCOMPARE(sumOf(path, simulation), 21 * kSecond / 2);
+
+        // Rank 0 begins the next step at 7, while rank 1 is still in this one.
+        trace::Record next = records.front();
+        next.step = 1;
+        next.start = 7 * kSecond;
+        records.insert(records.begin() + 1, next);
+        QCOMPARE(pathOf(simulation).window.end, 21 * kSecond / 2);
+        const CriticalPath shorter = pathOf(simulation, {0, 1, true, false});
+        QCOMPARE(shorter.window.end, 7 * kSecond);
+        QCOMPARE(shorter.pieces.size(), std::size_t(1)); // its lane's predecessor, which ended at 3
+        QCOMPARE(shorter.waitAtEnd, 4 * kSecond);
+        QCOMPARE(sumOf(shorter, simulation), 7 * kSecond);
     }
 
     /// A step computes 2; what it sends takes 5, stays open, and is waited for two steps later: the lane of the
@@ -288,7 +300,7 @@ private Q_SLOTS:
         hand.repeats(1, 2);
         const simulate::Simulation simulation = simulated(hand.made());
         QCOMPARE(simulation.report.iterationSeconds, 5.);
-        const CriticalPath path = pathOf(simulation, {0, 1, true});
+        const CriticalPath path = pathOf(simulation, {0, 1, true, true});
         QCOMPARE(path.window.end - path.window.begin, 5 * kSecond);
         QCOMPARE(sumOf(path, simulation), 5 * kSecond);
         QCOMPARE(path.waits(), 0);
