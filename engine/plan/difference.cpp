@@ -40,6 +40,15 @@ std::string warmupText(const std::vector<int> &warmup)
     return warmup.empty() ? "by kind" : fmt::format("{}", fmt::join(warmup, ","));
 }
 
+/// To the byte: sizes that differ must not look the same.
+std::string bucketText(std::int64_t bytes)
+{
+    if (bytes == 0)
+        return "all in one";
+    const std::string text = format(Bytes(bytes));
+    return bytes % (1 << 20) == 0 ? text : fmt::format("{} ({} bytes)", text, bytes);
+}
+
 std::string registersText(int registers) { return registers == 0 ? "by schedule" : std::to_string(registers); }
 
 std::string annotationsText(const std::vector<Annotation> &annotations)
@@ -213,7 +222,7 @@ std::vector<std::string> difference(const Plan &a, const Plan &b)
     if (a.schedule.order != b.schedule.order)
         lines.add("order of tasks changed");
     lines.compare("exchange", exchangeText(a.exchange), exchangeText(b.exchange));
-    lines.compare("bytes of a bucket", std::to_string(a.bucketBytes), std::to_string(b.bucketBytes));
+    lines.compare("gradient buckets", bucketText(a.bucketBytes), bucketText(b.bucketBytes));
     compareTraining(lines, a, b);
     lines.compare("training", trainingText(a), trainingText(b));
     compareJobs(lines, a, b);

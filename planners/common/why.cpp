@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/common/why.h"
+
 #include "engine/compile/compile.h"
-#include "engine/plan/fingerprint.h"
+#include "planners/common/alternatives.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +10,6 @@
 #include <cmath>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 
 namespace planloom::planners {
@@ -484,11 +484,7 @@ Result<plan::Why> explain(const plan::Plan &plan, const plan::Subject &subject)
 
 plan::RunnerUp runnerUpOf(const plan::Plan &chosen, const plan::Plan &other, double seconds)
 {
-    plan::Plan alike = other;
-    alike.planner = chosen.planner;
-    for (std::size_t i = 0; i < std::min(alike.stages.size(), chosen.stages.size()); ++i)
-        alike.stages[i].name = chosen.stages[i].name;
-    plan::RunnerUp runnerUp{plan::notation(other), seconds, plan::difference(chosen, alike)};
+    plan::RunnerUp runnerUp{plan::notation(other), seconds, differencesOf(chosen, other)};
     if (runnerUp.differences.size() > kMostDifferences) {
         const std::size_t more = runnerUp.differences.size() - kMostDifferences;
         runnerUp.differences.resize(kMostDifferences);
@@ -497,30 +493,14 @@ plan::RunnerUp runnerUpOf(const plan::Plan &chosen, const plan::Plan &other, dou
     return runnerUp;
 }
 
-std::optional<plan::RunnerUp> runnerUpAmong(const plan::Plan &chosen, const std::vector<Candidate> &alternatives)
-{
-    const std::string own = plan::simulationKey(chosen);
-    for (const Candidate &other : alternatives)
-        if (plan::simulationKey(other.plan) != own)
-            return runnerUpOf(chosen, other.plan, other.simulatedSeconds);
-    return std::nullopt;
-}
-
-std::vector<Candidate> distinct(const plan::Plan &chosen, std::vector<Candidate> alternatives)
-{
-    std::set<std::string> seen{plan::simulationKey(chosen)};
-    std::erase_if(alternatives,
-                  [&seen](const Candidate &each) { return !seen.insert(plan::simulationKey(each.plan)).second; });
-    return alternatives;
-}
-
 PlanReport withReasons(PlanReport report, const Problem &problem)
 {
-    report.alternatives = distinct(report.plan, std::move(report.alternatives));
+    const Candidate chosen{report.plan, report.predicted.iterationSeconds, fullestBytes(report.predicted)};
+    report.alternatives = distinct(chosen, std::move(report.alternatives));
     Result<plan::Why> why = explain(report.plan, problem.subject);
     if (!why)
         return report;
-    why->runnerUp = runnerUpAmong(report.plan, report.alternatives);
+    why->runnerUp = runnerUpAmong(chosen, report.alternatives);
     report.plan.why = *std::move(why);
     return report;
 }

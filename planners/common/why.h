@@ -6,9 +6,6 @@
 #include "engine/simulate/simulate.h"
 #include "planners/interface/planner.h"
 
-#include <optional>
-#include <vector>
-
 namespace planloom::planners {
 
 /// Breakdown of the time and memory of a simulated plan, and the limit of each stage and of the iteration: the price
@@ -22,12 +19,6 @@ Result<plan::Why> explain(const plan::Plan &plan, const plan::Subject &subject);
 
 /// The figures of @p other, and its differences from @p chosen but for names; long lists of differences are cut short.
 plan::RunnerUp runnerUpOf(const plan::Plan &chosen, const plan::Plan &other, double seconds);
-
-/// Without those that simulate like @p chosen or like an earlier one: they differ in names only.
-std::vector<Candidate> distinct(const plan::Plan &chosen, std::vector<Candidate> alternatives);
-
-/// The first of @p alternatives, best first, that is another plan than @p chosen, whatever the names.
-std::optional<plan::RunnerUp> runnerUpAmong(const plan::Plan &chosen, const std::vector<Candidate> &alternatives);
 
 /// Adds the explanation of its plan to @p report, and keeps distinct() alternatives. A plan that cannot be compiled and
 /// simulated, which no planner returns, is handed back as it is.
