@@ -7,6 +7,7 @@
 
 #include <QSignalSpy>
 #include <QTest>
+#include <QToolTip>
 
 #include <cmath>
 
@@ -142,6 +143,10 @@ private Q_SLOTS:
     void annotationsAreWritten();
     void planningAgainFollowsAnnotations();
     void whyIsToldAfterEveryEdit();
+    void theSelectionFollowsItsStage();
+    void tensorPartsAreMegatrons();
+    void precisionAndDecayAreEdited();
+    void interleavingWithOneStageADeviceIsSaid();
 
 private:
     static int rowOf(DataTable *table, const QString &scope);
@@ -316,6 +321,12 @@ void TestPlanView::tableEdits_data()
                               << "2";
     QTest::newRow("cap") << int(StageColumn::WarmUp) << "1"
                          << "1 (cap)";
+    QTest::newRow("ZeRO") << int(StageColumn::Zero) << "2"
+                          << "2";
+    QTest::newRow("tensor parts") << int(StageColumn::Tensor) << "2"
+                                  << "2";
+    QTest::newRow("sharding") << int(StageColumn::Sharding) << "h/0/mlp/*=S(0)"
+                              << "h/0/mlp/* = S(0)";
 }
 
 void TestPlanView::tableEdits()
@@ -356,6 +367,18 @@ void TestPlanView::refusedTableEdits_data()
                               << "idle";
     QTest::newRow("warm-up") << int(StageColumn::WarmUp) << "-2"
                              << "warm-up";
+    QTest::newRow("no ZeRO level") << int(StageColumn::Zero) << "4"
+                                   << "no ZeRO level 4";
+    QTest::newRow("no number") << int(StageColumn::Zero) << "all"
+                               << "not a ZeRO level";
+    QTest::newRow("no divisor") << int(StageColumn::Tensor) << "3"
+                                << "cannot be replicas of 3 each";
+    QTest::newRow("no parts") << int(StageColumn::Tensor) << "0"
+                              << "not a number of tensor parts";
+    QTest::newRow("no sharding") << int(StageColumn::Sharding) << "S(0)"
+                                 << "is no sharding";
+    QTest::newRow("unknown tensor") << int(StageColumn::Sharding) << "nothing = S(0)"
+                                    << "does not have";
 }
 
 void TestPlanView::refusedTableEdits()
@@ -368,6 +391,7 @@ void TestPlanView::refusedTableEdits()
     const auto before = bench.state.document();
     bench.write(0, static_cast<StageColumn>(column), text);
     QVERIFY2(bench.message.contains(says), qPrintable(bench.message));
+    QTRY_COMPARE(QToolTip::text(), bench.message); // at the cell
     QCOMPARE(bench.state.document(), before);
     QCOMPARE(bench.state.undoStack()->count(), 0);
 }
@@ -508,16 +532,11 @@ void TestPlanView::alternativeIsTaken()
     QVERIFY(
         QTest::qWaitFor([&] { return !bench.state.planJob()->running() && bench.state.simulationCurrent(); }, 60'000));
     QVERIFY(!bench.state.alternatives().empty());
-    DataTable *alternatives = nullptr;
-    for (DataTable *each : bench.view->findChildren<DataTable *>()) {
-        if (each->accessibleName() == QStringLiteral("Alternative plans"))
-            alternatives = each;
-    }
-    QVERIFY(alternatives);
-    bench.view->findChild<QTabWidget *>()->setCurrentWidget(alternatives);
+    DataTable *alternatives = bench.view->alternatives()->table();
+    bench.view->findChild<QTabWidget *>()->setCurrentWidget(bench.view->alternatives());
     QCOMPARE(alternatives->model()->rowCount(), static_cast<int>(bench.state.alternatives().size()));
     const auto before = bench.state.document();
-    Q_EMIT alternatives->activated(alternatives->model()->index(0, 0));
+    Q_EMIT alternatives->activated(alternatives->model()->index(0, 1));
     QVERIFY(bench.state.document() != before);
     QCOMPARE(plan::notation(bench.plan()), plan::notation(bench.state.alternatives()[0].plan));
     bench.state.undoStack()->undo();
@@ -606,6 +625,137 @@ void TestPlanView::whyIsToldAfterEveryEdit()
     QVERIFY(table->model()->index(1, 10).data().toString() != idle);
     table->setCurrentIndex(table->model()->index(1, 0));
     QCOMPARE(bench.state.selection().stage, StageId(1));
+}
+
+/// After its boundary moves, after undo, and when another plan has no such stage.
+void TestPlanView::theSelectionFollowsItsStage()
+{
+    Bench bench;
+    QVERIFY(bench.ready);
+    bench.state.selectStage(StageId(1));
+    const std::size_t layers = bench.state.document()->subject.layers().size();
+    QCOMPARE(bench.state.selection().layers, (LayerRange{kFirstCut, layers}));
+    QSignalSpy spy(&bench.state, &StudioState::selectionChanged);
+    bench.drag(0, kFirstCut + 2);
+    QCOMPARE(bench.state.selection().layers, (LayerRange{kFirstCut + 2, layers}));
+    QCOMPARE(spy.size(), 1);
+    bench.state.undoStack()->undo();
+    QCOMPARE(bench.state.selection().layers, (LayerRange{kFirstCut, layers}));
+    // A device keeps the stage that lies on it.
+    QVERIFY(bench.state.editPlan(QStringLiteral("a sample for each of 8 replicas"),
+                                 [](plan::Plan &plan) { plan.microBatches = 4; }));
+    bench.state.selectDevice(DeviceId(5));
+    QCOMPARE(bench.state.selection().stage, StageId(1));
+    QVERIFY(bench.view->merge(0));
+    QCOMPARE(bench.state.selection().stage, StageId(0));
+    QCOMPARE(bench.state.selection().device, DeviceId(5));
+    QCOMPARE(bench.state.selection().layers, (LayerRange{0, layers}));
+    bench.state.undoStack()->undo();
+    bench.state.selectStage(StageId(1));
+    QVERIFY(bench.view->merge(0));
+    QVERIFY(!bench.state.selection().stage.valid() && bench.state.selection().layers.empty());
+    // A layer that was picked stays, and is of the stage that has it now.
+    bench.state.undoStack()->undo();
+    Selection layer;
+    layer.stage = StageId(0);
+    layer.layers = {kFirstCut - 1, kFirstCut};
+    bench.state.select(layer);
+    bench.drag(0, kFirstCut - 2);
+    QCOMPARE(bench.state.selection().layers, layer.layers);
+    QCOMPARE(bench.state.selection().stage, StageId(1));
+}
+
+/// What the planner of the same name as the dialog's field makes.
+void TestPlanView::tensorPartsAreMegatrons()
+{
+    Bench bench;
+    QVERIFY(bench.ready);
+    const double whole = bench.state.simulation()->report.iterationSeconds;
+    for (const int stage : {0, 1}) // which share the table of tokens
+        bench.write(stage, StageColumn::Tensor, QStringLiteral("4"));
+    QCOMPARE(bench.plan().stages[0].mesh, (std::vector<int>{1, 4}));
+    QVERIFY(!bench.plan().stages[0].shardings.empty());
+    QVERIFY(bench.simulated());
+    QVERIFY(bench.state.simulation()->report.iterationSeconds != whole);
+    for (const int stage : {0, 1})
+        bench.write(stage, StageColumn::Tensor, QStringLiteral("1"));
+    QVERIFY(bench.plan().stages[0].mesh.empty() && bench.plan().stages[0].shardings.empty());
+    QVERIFY(bench.simulated());
+    QCOMPARE(bench.state.simulation()->report.iterationSeconds, whole);
+}
+
+void TestPlanView::precisionAndDecayAreEdited()
+{
+    Bench bench;
+    QVERIFY(bench.ready);
+    const auto field = [&]<class Field>(const QString &name, Field *) -> Field * {
+        for (Field *each : bench.view->findChildren<Field *>())
+            if (each->accessibleName() == name)
+                return each;
+        return nullptr;
+    };
+    auto *precision = field(QStringLiteral("Precision"), static_cast<QComboBox *>(nullptr));
+    QVERIFY(precision);
+    const double before = bench.state.simulation()->report.iterationSeconds;
+    precision->setCurrentIndex(1);
+    QCOMPARE(bench.plan().precision, plan::Precision::BFloat16);
+    QVERIFY(bench.simulated());
+    QVERIFY(bench.state.simulation()->report.iterationSeconds < before);
+    bench.state.undoStack()->undo();
+    QCOMPARE(precision->currentIndex(), 0);
+    QVERIFY(bench.simulated());
+    QCOMPARE(bench.state.simulation()->report.iterationSeconds, before);
+
+    auto *decay = field(QStringLiteral("Weight decay"), static_cast<QLineEdit *>(nullptr));
+    QVERIFY(decay);
+    QCOMPARE(decay->text(), QStringLiteral("0.01"));
+    const auto write = [&](const QString &text) {
+        decay->selectAll();
+        QTest::keyClicks(decay, text);
+        QTest::keyClick(decay, Qt::Key_Return);
+    };
+    write(QStringLiteral("0.1"));
+    QCOMPARE(bench.plan().optimizer.weightDecay, 0.1);
+    bench.state.undoStack()->undo();
+    QCOMPARE(decay->text(), QStringLiteral("0.01"));
+    const auto document = bench.state.document();
+    bench.message.clear();
+    write(QStringLiteral("much"));
+    QVERIFY2(bench.message.contains(QStringLiteral("not a number")), qPrintable(bench.message));
+    QTRY_COMPARE(QToolTip::text(), bench.message);
+    QCOMPARE(bench.state.document(), document);
+    QCOMPARE(decay->text(), QStringLiteral("0.01"));
+
+    auto *spare = field(QStringLiteral("Spare biases and norms"), static_cast<QCheckBox *>(nullptr));
+    QVERIFY(spare && !spare->isChecked());
+    spare->click();
+    QCOMPARE(bench.plan().optimizer.groups.size(), std::size_t(1));
+    QCOMPARE(bench.plan().optimizer.groups.front().match.c_str(), "rank<2");
+    bench.state.undoStack()->undo();
+    QVERIFY(!spare->isChecked() && bench.plan().optimizer.groups.empty());
+}
+
+void TestPlanView::interleavingWithOneStageADeviceIsSaid()
+{
+    Bench bench;
+    QVERIFY(bench.ready);
+    QComboBox *schedule = nullptr;
+    for (QComboBox *each : bench.view->findChildren<QComboBox *>())
+        if (each->accessibleName() == QStringLiteral("Schedule"))
+            schedule = each;
+    QVERIFY(schedule);
+    const QString words = QStringLiteral("only one stage on each device");
+    bench.message.clear();
+    schedule->setCurrentIndex(static_cast<int>(plan::ScheduleKind::Interleaved1F1B));
+    QVERIFY2(bench.message.contains(words), qPrintable(bench.message));
+    QVERIFY2(schedule->toolTip().contains(words), qPrintable(schedule->toolTip()));
+    QVERIFY(bench.simulated());
+    const double interleaved = bench.state.simulation()->report.iterationSeconds;
+    bench.message.clear();
+    schedule->setCurrentIndex(static_cast<int>(plan::ScheduleKind::OneF1B));
+    QVERIFY2(bench.message.isEmpty() && !schedule->toolTip().contains(words), qPrintable(bench.message));
+    QVERIFY(bench.simulated());
+    QCOMPARE(bench.state.simulation()->report.iterationSeconds, interleaved); // it is true
 }
 
 QTEST_MAIN(TestPlanView)

@@ -765,7 +765,7 @@ void TestStudioState::alternativesFollowUndo()
     QVERIFY(state.alternatives().empty());
     const auto before = state.document();
     PlanRequest request;
-    request.planner = "auto";
+    request.planner = "dapple";
     request.globalBatch = 8;
     QVERIFY(state.runPlanner(request));
     QTRY_VERIFY_WITH_TIMEOUT(state.document() != before && !state.planJob()->running(), 60'000);

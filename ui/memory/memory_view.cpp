@@ -94,6 +94,7 @@ MemoryView::MemoryView(StudioState *state, QWidget *parent)
       m_bands(new TensorBands(this)),
       m_scatter(new CopyScatter(this)),
       m_sweep(new BudgetSweep(this)),
+      m_live(new LivePanel(state, this)),
       m_seen(new WhenSeen(this, [this] { refresh(); })),
       m_selectionSeen(new WhenSeen(this, [this] { showSelection(); })),
       m_tableSeen(new WhenSeen(m_table, [this] { refreshTable(); })),
@@ -116,6 +117,10 @@ MemoryView::MemoryView(StudioState *state, QWidget *parent)
     m_tabs->setTabToolTip(3, tr("Cost of copying against cost of making again"));
     m_tabs->addTab(m_sweep, tr("Budgets"));
     m_tabs->setTabToolTip(4, tr("How much longer steps are with each policy, by its budget"));
+    m_tabs->insertTab(1, m_live, tr("In use"));
+    m_tabs->setTabToolTip(1, tr("Buffers in use at the peak, or at the moment that is clicked in the chart"));
+    m_tabs->insertTab(2, m_live->map(), tr("Addresses"));
+    m_tabs->setTabToolTip(2, tr("Where buffers lie over time, and the holes between them"));
     m_split->addWidget(m_chart);
     m_split->addWidget(m_tabs);
     m_split->setStretchFactor(0, 1);
@@ -151,6 +156,7 @@ MemoryView::MemoryView(StudioState *state, QWidget *parent)
     connect(state, &StudioState::simulationChanged, m_seen, &WhenSeen::ask);
     connect(state, &StudioState::runChanged, m_tableSeen, &WhenSeen::ask);
     connect(state, &StudioState::selectionChanged, m_selectionSeen, &WhenSeen::ask);
+    connectLive();
     m_seen->ask();
 }
 
@@ -293,6 +299,8 @@ void MemoryView::refreshCurves()
     if (!simulation || simulation->memory.empty()) {
         m_summary->setText(tr("No simulation yet."));
         m_chart->hide();
+        m_live->setDevice(std::nullopt);
+        showAge();
         return;
     }
     m_chart->show();
@@ -302,6 +310,9 @@ void MemoryView::refreshCurves()
     else
         showDevice(static_cast<std::size_t>(picked));
     updateLegend(picked >= 0);
+    m_live->setDevice(shownRank());
+    showMoment();
+    showAge();
 }
 
 void MemoryView::updateLegend(bool one)
@@ -420,9 +431,11 @@ void MemoryView::refreshTable()
 void MemoryView::refreshTabs()
 {
     const auto &moves = state()->memoryMoves();
-    m_tabs->setTabToolTip(1, moves ? decisionText(*moves) : tr("No memory policy decides anything"));
-    setTabText(*m_tabs, 1, moves ? tr("Decisions (%1)").arg(moves->decisions.size()) : tr("Decisions"));
-    setTabText(*m_tabs, 2, moves ? tr("Tensors (%1)").arg(moves->tensors.size()) : tr("Tensors"));
+    const int decisions = m_tabs->indexOf(m_decisions);
+    m_tabs->setTabToolTip(decisions, moves ? decisionText(*moves) : tr("No memory policy decides anything"));
+    setTabText(*m_tabs, decisions, moves ? tr("Decisions (%1)").arg(moves->decisions.size()) : tr("Decisions"));
+    setTabText(*m_tabs, m_tabs->indexOf(m_bands),
+               moves ? tr("Tensors (%1)").arg(moves->tensors.size()) : tr("Tensors"));
 }
 
 void MemoryView::showSelection()

@@ -6,15 +6,18 @@
 #include <QList>
 #include <QSplitter>
 #include <QTabWidget>
+#include <QTimer>
 
 #include "ui/memory/budget_sweep.h"
 #include "ui/memory/copy_scatter.h"
+#include "ui/memory/live_panel.h"
 #include "ui/memory/memory_chart.h"
 #include "ui/memory/memory_knobs.h"
 #include "ui/memory/tensor_bands.h"
 #include "ui/state/latest_job.h"
 #include "ui/widgets/view.h"
 #include "ui/widgets/data_table.h"
+#include "ui/widgets/veil.h"
 
 #include <map>
 #include <memory>
@@ -26,9 +29,10 @@ class QScatterSeries;
 
 namespace planloom::ui {
 
-/// The Memory dock: curves of one device by category, or of all devices; peaks as a table. Of plans with memory
-/// policies also what these decide, as a table and as points by cost, where each tensor is that they move, and in the
-/// curves of one device its budget and when it waits for copies.
+/// The Memory dock: curves of one device by category, or of all devices; peaks as a table; what is in use at a moment
+/// of the curves, as a table and as addresses over time. All is pale while it is of an earlier plan. Of plans with
+/// memory policies also what these decide, as a table and as points by cost, where each tensor is that they move, and
+/// in the curves of one device its budget and when it waits for copies.
 class MemoryView final : public View {
     Q_OBJECT
 
@@ -46,7 +50,12 @@ public:
     [[nodiscard]] TensorBands *bands() { return m_bands; }
     [[nodiscard]] CopyScatter *scatter() { return m_scatter; }
     [[nodiscard]] BudgetSweep *sweep() { return m_sweep; }
+    [[nodiscard]] LivePanel *live() { return m_live; }
     [[nodiscard]] QString summary() const { return m_summary->text(); }
+    /// The values of the curves that are shown, at a moment of the iteration in seconds.
+    [[nodiscard]] QString valuesAt(double seconds) const;
+    /// True while what is shown is of an earlier plan and therefore pale.
+    [[nodiscard]] bool pale() const;
 
 protected:
     void changeEvent(QEvent *event) override;
@@ -61,6 +70,12 @@ private:
     void refreshBands();
     void refreshScatter();
     void refreshTabs();
+    void connectLive();
+    void showMoment();
+    void showAge();
+    void pickMoment(double x, double y);
+    [[nodiscard]] std::optional<std::size_t> shownRank() const; ///< of all devices, the one with the largest peak
+    [[nodiscard]] double axisFactor() const;                    ///< of the chart's axis, per second
     void pickDecision(int row);
     void pickTensor(std::size_t tensor);
     void selectTask(const std::string &task, const MemoryMoves::Tensor &tensor);
@@ -87,6 +102,9 @@ private:
     TensorBands *m_bands;
     CopyScatter *m_scatter;
     BudgetSweep *m_sweep;
+    LivePanel *m_live;
+    std::vector<Veil *> m_veils;
+    QTimer m_slow; ///< runs while a simulation may still be so fast that nothing needs to turn pale
     WhenSeen *m_seen;
     WhenSeen *m_selectionSeen;
     WhenSeen *m_tableSeen;

@@ -2,11 +2,12 @@
 #include "ui/planview/plan_view.h"
 
 #include "ui/planview/plan_summary.h"
+#include "ui/planview/refusal_tip.h"
 #include "ui/planview/stage_edits.h"
 #include "ui/planview/stage_figures.h"
 #include "ui/planview/why_table.h"
 #include "ui/state/plan_shape.h"
-#include "planners/common/why.h"
+#include "planners/common/alternatives.h"
 #include "ui/widgets/tabs.h"
 #include "ui/widgets/text.h"
 
@@ -33,7 +34,7 @@ PlanView::PlanView(StudioState *state, QWidget *parent)
       m_tabs(new QTabWidget(this)),
       m_search(new QLineEdit(this)),
       m_stages(new DataTable(this)),
-      m_alternatives(new DataTable(this)),
+      m_alternatives(new AlternativesPanel(state, this)),
       m_annotations(new DataTable(this)),
       m_exchange(new ExchangeTab(state, this)),
       m_whyTab(new QWidget(m_tabs)),
@@ -43,7 +44,7 @@ PlanView::PlanView(StudioState *state, QWidget *parent)
       m_predictionSeen(new WhenSeen(this, [this] { refreshPrediction(); })),
       m_selectionSeen(new WhenSeen(this, [this] { showSelection(); })),
       m_stagesSeen(new WhenSeen(m_stages, [this] { refreshStages(); })),
-      m_alternativesSeen(new WhenSeen(m_alternatives, [this] { refreshAlternatives(); })),
+      m_alternativesSeen(new WhenSeen(m_alternatives, [this] { m_alternatives->refresh(); })),
       m_annotationsSeen(new WhenSeen(m_annotations, [this] { refreshAnnotations(); })),
       m_whySeen(new WhenSeen(m_whyTab, [this] { refreshWhy(); }))
 {
@@ -86,7 +87,6 @@ void PlanView::build()
     m_search->setAccessibleName(tr("Search stages and scopes"));
     m_search->setMaximumWidth(150);
     m_stages->setAccessibleName(tr("Stages of the plan"));
-    m_alternatives->setAccessibleName(tr("Alternative plans"));
     m_annotations->setAccessibleName(tr("Annotations of scopes"));
     m_tabs->setDocumentMode(true);
     m_tabs->addTab(m_stages, tr("Stages"));
@@ -130,8 +130,10 @@ void PlanView::connectParts()
     connect(m_why, &DataTable::rowPicked, this, [this](int row) { state()->selectStage(StageId(row)); });
     connect(m_search, &QLineEdit::textChanged, m_stages, &DataTable::setFilter);
     connect(m_search, &QLineEdit::textChanged, m_annotations, &DataTable::setFilter);
-    connect(m_annotations->tableModel(), &TableModel::edited, this, [this](int row, int, const QVariant &value) {
-        editAnnotation(*state(), m_scopes.all()[static_cast<std::size_t>(row)].name, value.toString());
+    connect(m_annotations->tableModel(), &TableModel::edited, this, [this](int row, int column, const QVariant &value) {
+        editAt(*state(), m_annotations->viewport(), cellRect(*m_annotations, row, column), [&] {
+            return editAnnotation(*state(), m_scopes.all()[static_cast<std::size_t>(row)].name, value.toString());
+        });
     });
     connect(m_annotations, &DataTable::rowPicked, this, [this](int row) {
         const AnnotationScopes::Scope &scope = m_scopes.all()[static_cast<std::size_t>(row)];
@@ -142,10 +144,12 @@ void PlanView::connectParts()
     });
     connect(m_stages, &DataTable::rowPicked, this, [this](int row) { state()->selectStage(StageId(row)); });
     connect(m_stages->tableModel(), &TableModel::edited, this, [this](int row, int column, const QVariant &value) {
-        editStage(*state(), static_cast<std::size_t>(row), static_cast<StageColumn>(column), value);
+        editAt(*state(), m_stages->viewport(), cellRect(*m_stages, row, column), [&] {
+            return editStage(*state(), static_cast<std::size_t>(row), static_cast<StageColumn>(column), value);
+        });
     });
-    connect(m_alternatives, &QAbstractItemView::activated, this,
-            [this](const QModelIndex &index) { takeAlternative(m_alternatives->sourceRow(index)); });
+    connect(m_alternatives, &AlternativesPanel::taken, this, &PlanView::takeAlternative);
+    connect(state(), &StudioState::keptPlansChanged, this, &PlanView::refreshTables);
     connect(m_bars, &LayerBars::boundaryMoved, this, &PlanView::moveBoundaryTo);
     connect(m_bars, &LayerBars::splitAsked, this, &PlanView::split);
     connect(m_bars, &LayerBars::mergeAsked, this, &PlanView::merge);
@@ -193,6 +197,10 @@ void PlanView::makeCommands()
     });
     add(tr("Change the exchange between replicas"), [this] { m_tabs->setCurrentWidget(m_exchange); });
     add(tr("Plan again as annotated"), [this] { planAsAnnotated(*state()); });
+    add(tr("Keep this plan beside the alternatives"), [this] {
+        state()->keepDocument();
+        m_tabs->setCurrentWidget(m_alternatives);
+    });
     add(tr("Show all layers"), [this] { m_bars->fit(); });
     add(tr("Next stage boundary"), [this] { m_bars->setCurrentBoundary(m_bars->currentBoundary() + 1); });
     add(tr("Find a stage"), [this] {
@@ -233,11 +241,11 @@ bool PlanView::merge(int stage)
 
 bool PlanView::takeAlternative(int row)
 {
-    const auto &alternatives = state()->alternatives();
-    if (row < 0 || static_cast<std::size_t>(row) >= alternatives.size())
+    const auto rows = alternativeRows(*state());
+    if (row < 0 || static_cast<std::size_t>(row) >= rows.size())
         return false;
-    const plan::Plan plan = alternatives[static_cast<std::size_t>(row)].plan;
-    return state()->replacePlan(tr("Use alternative %1").arg(row + 1), plan);
+    return state()->replacePlan(tr("Use alternative %1").arg(row + 1),
+                                rows[static_cast<std::size_t>(row)].candidate.plan);
 }
 
 int PlanView::pickedStage()
@@ -306,7 +314,7 @@ void PlanView::refreshPrediction()
 
 void PlanView::refreshTables()
 {
-    const std::size_t count = state()->document() ? state()->alternatives().size() : 0;
+    const std::size_t count = state()->document() ? alternativeRows(*state()).size() : 0;
     setTabText(*m_tabs, 1, count == 0 ? tr("Alternatives") : tr("Alternatives (%1)").arg(count));
     m_stagesSeen->ask();
     m_alternativesSeen->ask();
@@ -328,14 +336,11 @@ void PlanView::refreshWhy()
         return;
     }
     plan::Why why = *state()->why();
-    why.runnerUp = planners::runnerUpAmong(state()->document()->plan, state()->alternatives());
+    const planners::Candidate open{state()->document()->plan, report()->iterationSeconds,
+                                   planners::fullestBytes(*report())};
+    why.runnerUp = planners::runnerUpAmong(open, state()->alternatives());
     m_whyText->setText(whyText(why, report()->iterationSeconds) + notesText(state()->notes()));
     m_why->set(whyTable(why, report()->iterationSeconds));
-}
-
-void PlanView::refreshAlternatives()
-{
-    m_alternatives->set(state()->document() ? alternativesTable(state()->alternatives(), report()) : TableData());
 }
 
 void PlanView::refreshAnnotations()

@@ -7,6 +7,7 @@
 #include <QTabWidget>
 
 #include "ui/planview/admm_controls.h"
+#include "ui/planview/alternatives_panel.h"
 #include "ui/planview/annotation_table.h"
 #include "ui/planview/exchange_tab.h"
 #include "ui/planview/layer_bars.h"
@@ -33,7 +34,8 @@ public:
     bool moveBoundaryTo(int boundary, std::size_t layer);
     bool split(int stage, std::size_t layer);
     bool merge(int stage);
-    bool takeAlternative(int row);
+    bool takeAlternative(int row); ///< of alternatives()
+    [[nodiscard]] AlternativesPanel *alternatives() { return m_alternatives; }
 
 protected:
     void resizeEvent(QResizeEvent *event) override;
@@ -47,7 +49,6 @@ private:
     void refreshPrediction();
     void refreshTables();
     void refreshStages();
-    void refreshAlternatives();
     void refreshAnnotations();
     void refreshWhy();
     void showSelection();
@@ -65,7 +66,7 @@ private:
     QTabWidget *m_tabs;
     QLineEdit *m_search;
     DataTable *m_stages;
-    DataTable *m_alternatives;
+    AlternativesPanel *m_alternatives;
     DataTable *m_annotations;
     ExchangeTab *m_exchange;
     QWidget *m_whyTab;

@@ -2,10 +2,12 @@
 #include "ui/planview/stage_edits.h"
 
 #include "engine/plan/validate.h"
+#include "engine/sharding/megatron.h"
 
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <string_view>
 
 namespace planloom::ui {
 namespace {
@@ -184,6 +186,53 @@ Result<std::vector<DeviceId>> withReplicas(const plan::Document &document, std::
                         + " idle; take some from another stage first");
     devices.insert(devices.end(), idle.begin(), idle.begin() + static_cast<std::ptrdiff_t>(missing));
     return devices;
+}
+
+Result<plan::Plan> withTensorParts(const plan::Document &document, std::size_t stage, std::size_t parts)
+{
+    plan::Plan plan = document.plan;
+    plan::Stage &which = plan.stages[stage];
+    if (parts < 1 || which.devices.size() % parts != 0)
+        return badInput(plan::stageLabel(plan, stage) + " has " + std::to_string(which.devices.size())
+                        + " devices, which cannot be replicas of " + std::to_string(parts)
+                        + " each; enter a divisor of that number, or change the stage's devices");
+    giveDevices(which, std::vector<DeviceId>(which.devices));
+    if (parts == 1)
+        return plan;
+    sharding::Mesh mesh;
+    mesh.sizes = {static_cast<int>(which.devices.size() / parts), static_cast<int>(parts)};
+    which.mesh = mesh.sizes;
+    for (const auto &[tensor, sbp] : sharding::megatronPins(*document.subject.graph, mesh, {}))
+        which.shardings[tensor] = sharding::toText(sbp);
+    if (which.shardings.empty())
+        return badInput("model " + document.subject.graph->name()
+                        + " has no blocks of a transformer that tensor parts are known for; leave 1, or write the "
+                          "sharding of its tensors in the plan file");
+    return plan;
+}
+
+Result<std::map<std::string, std::string>> shardingsFromText(const std::string &text)
+{
+    const auto trimmed = [](std::string_view part) {
+        const auto begin = part.find_first_not_of(" \t\n");
+        const auto end = part.find_last_not_of(" \t\n");
+        return begin == std::string_view::npos ? std::string() : std::string(part.substr(begin, end - begin + 1));
+    };
+    std::map<std::string, std::string> shardings;
+    for (std::size_t at = 0; at <= text.size();) {
+        const std::size_t end = std::min(text.find(';', at), text.size());
+        const std::string part = trimmed(std::string_view(text).substr(at, end - at));
+        at = end + 1;
+        if (part.empty())
+            continue;
+        const std::size_t equals = part.find('=');
+        const std::string tensor = trimmed(part.substr(0, equals));
+        if (equals == std::string::npos || tensor.empty())
+            return badInput("\"" + part + "\" is no sharding; write TENSOR = SBP, such as h/*/mlp/up.weight = B,S(1)");
+        if (!shardings.emplace(tensor, trimmed(part.substr(equals + 1))).second)
+            return badInput("the sharding names tensor " + tensor + " twice; remove one of them");
+    }
+    return shardings;
 }
 
 void setMicroBatches(plan::Plan &plan, std::int64_t count)

@@ -3,6 +3,7 @@
 
 #include "engine/plan/plan.h"
 
+#include <map>
 #include <string>
 
 namespace planloom::ui {
@@ -32,6 +33,14 @@ void setDevices(plan::Plan &plan, std::size_t stage, std::vector<DeviceId> devic
 /// @p count replicas: devices are taken from the end, or idle ones are added, those of the stage's own nodes first.
 /// Error: too few idle.
 Result<std::vector<DeviceId>> withReplicas(const plan::Document &document, std::size_t stage, std::size_t count);
+
+/// The stage's devices as replicas of @p parts devices each, which share the tensors of a transformer's blocks as
+/// Megatron-LM cuts them (sharding::megatronPins); 1: whole tensors. Shares of replicas are forgotten. Error: the
+/// devices cannot be divided so.
+Result<plan::Plan> withTensorParts(const plan::Document &document, std::size_t stage, std::size_t parts);
+
+/// "TENSOR = SBP, SBP; ..." as plan::Stage::shardings. Error: a part without "=", or a tensor twice.
+Result<std::map<std::string, std::string>> shardingsFromText(const std::string &text);
 
 /// Cuts the batch into @p count micro-batches.
 void setMicroBatches(plan::Plan &plan, std::int64_t count);

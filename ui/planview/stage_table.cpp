@@ -4,12 +4,12 @@
 #include "engine/plan/validate.h"
 #include "ui/planview/stage_edits.h"
 #include "ui/planview/stage_figures.h"
-#include "ui/state/plan_shape.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/text.h"
 
 #include <QObject>
 #include <QRegularExpression>
+#include <QStringList>
 
 #include <algorithm>
 
@@ -77,15 +77,38 @@ Cell timeCell(const plan::Plan &plan, std::optional<double> seconds)
     return cell;
 }
 
-Cell againstCell(const simulate::Report *report, double seconds)
+Cell tensorCell(const plan::Stage &stage)
 {
-    if (!report)
-        return {QString(), std::nullopt};
-    const QString change = changeText(report->iterationSeconds, seconds);
-    if (change == changeText(1, 1))
-        return {change, 0.0};
-    const double share = seconds / report->iterationSeconds - 1;
-    return {change + (share > 0 ? QObject::tr(" longer") : QObject::tr(" shorter")), share};
+    const auto parts = static_cast<double>(stage.shards());
+    return typed(QString::number(stage.shards()), parts,
+                 QObject::tr(
+                     "Devices that share the tensors of a replica: a number cuts attention and MLP blocks as "
+                     "Megatron-LM does, 1 leaves them whole; the other devices are replicas. Stages that share a "
+                     "parameter need the same number"));
+}
+
+Cell zeroCell(const plan::Stage &stage)
+{
+    return typed(QString::number(stage.zero), stage.zero,
+                 QObject::tr(
+                     "What replicas share instead of each holding it whole: 0 nothing, 1 the optimizer's state, "
+                     "2 gradients too, 3 parameters too"));
+}
+
+/// "attn/qkv.weight = B, S(1); …": those that are given; the others follow from them.
+Cell shardingCell(const plan::Stage &stage)
+{
+    QStringList lines;
+    for (const auto &[tensor, sbp] : stage.shardings)
+        lines << QStringLiteral("%1 = %2").arg(qt(tensor), qt(sbp));
+    Cell cell = typed(lines.join(QStringLiteral("; ")), std::nullopt, {});
+    constexpr qsizetype kTipLines = 20;
+    cell.toolTip = QObject::tr("Tensors and how the devices of the mesh hold them, such as h/*/mlp/up.weight = B,S(1); "
+                               "the others follow. Several are separated by semicolons")
+        + (lines.empty() ? QString() : QLatin1Char('\n') + lines.mid(0, kTipLines).join(QLatin1Char('\n')));
+    if (lines.size() > kTipLines)
+        cell.toolTip += QObject::tr("\nand %1 more").arg(lines.size() - kTipLines);
+    return cell;
 }
 
 bool refuse(StudioState &state, const QString &why)
@@ -137,13 +160,45 @@ bool editWarmUp(StudioState &state, std::size_t stage, const QString &text)
                           [=](plan::Plan &plan) { setWarmupCap(plan, stage, automatic ? 0 : cap); });
 }
 
+bool editTensorParts(StudioState &state, std::size_t stage, const QString &text)
+{
+    bool isNumber = false;
+    const std::size_t parts = text.trimmed().toUInt(&isNumber);
+    if (!isNumber || parts < 1)
+        return refuse(state, QObject::tr("\"%1\" is not a number of tensor parts; enter 1 or more").arg(text));
+    auto changed = withTensorParts(*state.document(), stage, parts);
+    if (!changed)
+        return refuse(state, qt(changed.error().text()));
+    return state.replacePlan(QObject::tr("Tensor parts of stage %1").arg(stage), *std::move(changed));
+}
+
+bool editZero(StudioState &state, std::size_t stage, const QString &text)
+{
+    bool isNumber = false;
+    const int level = text.trimmed().toInt(&isNumber);
+    if (!isNumber)
+        return refuse(state, QObject::tr("\"%1\" is not a ZeRO level; enter 0, 1, 2 or 3").arg(text));
+    return state.editPlan(QObject::tr("ZeRO level of stage %1").arg(stage),
+                          [=](plan::Plan &plan) { plan.stages[stage].zero = level; });
+}
+
+bool editSharding(StudioState &state, std::size_t stage, const QString &text)
+{
+    const auto shardings = shardingsFromText(text.toStdString());
+    if (!shardings)
+        return refuse(state, qt(shardings.error().text()));
+    return state.editPlan(QObject::tr("Sharding of stage %1").arg(stage),
+                          [&](plan::Plan &plan) { plan.stages[stage].shardings = *shardings; });
+}
+
 } // namespace
 
 TableData stageTable(const plan::Document &document, const simulate::Report *report)
 {
     TableData table{{QObject::tr("Stage"), QObject::tr("Devices"), QObject::tr("Recompute"), QObject::tr("Layers"),
                      QObject::tr("Replicas"), QObject::tr("Time"), QObject::tr("Parameters"), QObject::tr("Warm-up"),
-                     QObject::tr("Peak memory")},
+                     QObject::tr("Peak memory"), QObject::tr("Tensor parts"), QObject::tr("ZeRO"),
+                     QObject::tr("Sharding")},
                     {}};
     const plan::Plan &plan = document.plan;
     const std::vector<int> depths = plan::warmupDepths(plan);
@@ -183,7 +238,10 @@ TableData stageTable(const plan::Document &document, const simulate::Report *rep
                               time,
                               {bytesText(parameters), static_cast<double>(parameters)},
                               warmUpCell(plan, s, depths[s]),
-                              memoryCell(fullest[s])});
+                              memoryCell(fullest[s]),
+                              tensorCell(stage),
+                              zeroCell(stage),
+                              shardingCell(stage)});
     }
     return table;
 }
@@ -215,31 +273,14 @@ bool editStage(StudioState &state, std::size_t stage, StageColumn column, const 
                                       value.toBool() ? plan::Recompute::Full : plan::Recompute::None;
                               });
     case StageColumn::WarmUp: return editWarmUp(state, stage, text);
+    case StageColumn::Tensor: return editTensorParts(state, stage, text);
+    case StageColumn::Zero: return editZero(state, stage, text);
+    case StageColumn::Sharding: return editSharding(state, stage, text);
     case StageColumn::Time:
     case StageColumn::Parameters:
     case StageColumn::Memory: break;
     }
     return false;
-}
-
-TableData alternativesTable(const std::vector<planners::Candidate> &alternatives, const simulate::Report *report)
-{
-    TableData table{{QObject::tr("Plan"), QObject::tr("Stages"), QObject::tr("Schedule"), QObject::tr("Micro-batches"),
-                     QObject::tr("Iteration"), QObject::tr("Compared with this plan")},
-                    {}};
-    for (const planners::Candidate &each : alternatives) {
-        const plan::Plan &plan = each.plan;
-        Cell name{shapeText(plan), std::nullopt};
-        name.toolTip = qt(plan::notation(plan)) + QLatin1Char('\n')
-            + QObject::tr("Double click or Enter applies it; undo restores the previous plan");
-        table.rows.push_back({name,
-                              {QString::number(plan.stages.size()), static_cast<double>(plan.stages.size())},
-                              {QString::fromUtf8(plan::name(plan.schedule.kind)), std::nullopt},
-                              {QString::number(plan.microBatches), static_cast<double>(plan.microBatches)},
-                              {secondsText(each.simulatedSeconds), each.simulatedSeconds},
-                              againstCell(report, each.simulatedSeconds)});
-    }
-    return table;
 }
 
 } // namespace planloom::ui

@@ -3,15 +3,26 @@
 
 #include "engine/plan/plan.h"
 #include "engine/simulate/simulate.h"
-#include "planners/interface/planner.h"
 #include "ui/state/studio_state.h"
 #include "ui/widgets/data_table.h"
 
-#include <vector>
-
 namespace planloom::ui {
 
-enum class StageColumn { Name, Devices, Recompute, Layers, Replicas, Time, Parameters, WarmUp, Memory };
+/// Columns of the table of stages, in their order.
+enum class StageColumn {
+    Name,
+    Devices,
+    Recompute,
+    Layers,
+    Replicas,
+    Time,
+    Parameters,
+    WarmUp,
+    Memory,
+    Tensor,
+    Zero,
+    Sharding
+};
 
 /// The plan's stages as rows; @p report, if it is of this plan, gives the memory.
 TableData stageTable(const plan::Document &document, const simulate::Report *report);
@@ -19,8 +30,5 @@ TableData stageTable(const plan::Document &document, const simulate::Report *rep
 /// Applies the text that the user entered into cell (@p stage, @p column). False if it was refused; the state has shown
 /// the reason.
 bool editStage(StudioState &state, std::size_t stage, StageColumn column, const QVariant &value);
-
-/// Alternatives of the last planner run.
-TableData alternativesTable(const std::vector<planners::Candidate> &alternatives, const simulate::Report *report);
 
 } // namespace planloom::ui

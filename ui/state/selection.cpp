@@ -4,6 +4,7 @@
 #include "engine/schedule/schedule.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace planloom::ui {
 
@@ -48,12 +49,39 @@ Selection selectionOfTask(const std::string &task, DeviceId device)
 
 Selection clamped(Selection selection, const plan::Document &document)
 {
-    if (selection.stage.valid() && selection.stage.index() >= document.plan.stages.size())
+    if (selection.stage.valid() && selection.stage.index() >= document.plan.stages.size()) {
         selection.stage = {};
+        selection.task.clear(); // it is of that stage
+    }
     if (selection.device.valid() && selection.device.index() >= document.subject.cluster->devices().size())
         selection.device = {};
     if (selection.layers.last > document.subject.layers().size())
         selection.layers = {};
+    return selection;
+}
+
+Selection carriedOver(Selection selection, const plan::Document &before, const plan::Document &after)
+{
+    const bool ofStage = selection.stage.valid() && !selection.layers.empty()
+        && selection.layers == selectionOfStage(selection.stage, &before).layers;
+    const bool ofDevice = ofStage && selection.device.valid() && selection.task.empty()
+        && selection.stage == selectionOfDevice(selection.device, &before).stage;
+    selection = clamped(std::move(selection), after);
+    if (ofDevice && selection.device.valid()) {
+        Selection next = selectionOfDevice(selection.device, &after);
+        next.time = selection.time;
+        return next;
+    }
+    if (ofStage) {
+        selection.layers = selectionOfStage(selection.stage, &after).layers;
+        return selection;
+    }
+    if (selection.layers.empty() || !selection.stage.valid() || !selection.task.empty())
+        return selection;
+    const auto &stages = after.plan.stages; // single layers: they may lie in another stage now
+    for (std::size_t s = 0; s < stages.size(); ++s)
+        if (selection.layers.first >= stages[s].firstLayer && selection.layers.first < stages[s].lastLayer)
+            selection.stage = StageId(static_cast<std::int64_t>(s));
     return selection;
 }
 

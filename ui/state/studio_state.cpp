@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/state/studio_state.h"
 
+#include "planners/common/alternatives.h"
 #include "ui/state/commands.h"
 #include "ui/state/file_kind.h"
 
@@ -71,12 +72,28 @@ bool StudioState::replacePlan(const QString &what, plan::Plan plan)
         sayError(status.error());
         return false;
     }
+    if (m_document && plan.precision != m_document->plan.precision)
+        return pushInPrecision(what, std::move(plan));
     plan.predictedJson.clear(); // of the plan before the edit; the next simulation sets it again
     plan.why.reset();
     const bool sameEstimate = m_document && m_document->plan.estimate == plan.estimate;
     if (sameEstimate && plan::simulationKey(plan) != plan::simulationKey(m_document->plan))
         plan.estimate.clear(); // the planner's, of the plan before
     return push(what, {std::move(plan), *subject});
+}
+
+/// Operators take other times then: the costs of the subject are computed again.
+bool StudioState::pushInPrecision(const QString &what, plan::Plan plan)
+{
+    plan::Subject subject = plan::inPrecision(m_document->subject, plan.precision);
+    if (const Status status = plan::validate(plan, subject); !status) {
+        sayError(status.error());
+        return false;
+    }
+    plan.predictedJson.clear();
+    plan.why.reset();
+    plan.estimate.clear();
+    return push(what, {std::move(plan), std::move(subject)});
 }
 
 bool StudioState::editCluster(const QString &what, std::shared_ptr<const cluster::Cluster> cluster)
@@ -126,6 +143,37 @@ const std::vector<planners::Candidate> &StudioState::alternatives() const
     return m_alternatives ? *m_alternatives : none;
 }
 
+void StudioState::keepPlan(planners::Candidate plan)
+{
+    const std::string key = plan::simulationKey(plan.plan);
+    const bool known = std::any_of(m_kept.begin(), m_kept.end(), [&key](const planners::Candidate &each) {
+        return plan::simulationKey(each.plan) == key;
+    });
+    if (known)
+        return;
+    m_kept.push_back(std::move(plan));
+    Q_EMIT keptPlansChanged();
+}
+
+void StudioState::keepDocument()
+{
+    if (!m_document) {
+        say(MessageLevel::Warning, tr("There is no plan to keep."));
+        return;
+    }
+    const bool current = simulationCurrent();
+    keepPlan({m_document->plan, current ? simulation()->report.iterationSeconds : 0,
+              current ? planners::fullestBytes(simulation()->report) : 0});
+}
+
+void StudioState::forgetPlan(std::size_t kept)
+{
+    if (kept >= m_kept.size())
+        return;
+    m_kept.erase(m_kept.begin() + static_cast<std::ptrdiff_t>(kept));
+    Q_EMIT keptPlansChanged();
+}
+
 const std::vector<std::string> &StudioState::notes() const
 {
     static const std::vector<std::string> none;
@@ -142,17 +190,21 @@ void StudioState::applyDocument(const DocumentPtr &document)
 {
     if (simulationCurrent())
         m_previousReport = simulation()->report;
-    m_document = document;
+    const DocumentPtr before = std::exchange(m_document, document);
     const bool otherCluster = m_document && m_document->subject.cluster != m_cluster;
     if (otherCluster) {
         m_cluster = m_document->subject.cluster;
         m_subject = m_document->subject;
     }
+    const Selection selected = m_selection;
     if (m_document)
-        m_selection = clamped(std::move(m_selection), *m_document);
+        m_selection = before ? carriedOver(std::move(m_selection), *before, *m_document)
+                             : clamped(std::move(m_selection), *m_document);
     if (otherCluster)
         Q_EMIT clusterChanged();
     Q_EMIT documentChanged();
+    if (m_selection != selected)
+        Q_EMIT selectionChanged();
     if (m_document) {
         m_simulator.request(m_document, !m_fingerprints.knows(m_document->subject));
     } else {
@@ -170,6 +222,8 @@ void StudioState::dropDocument()
     m_alternatives.reset();
     m_planPath.clear();
     m_selection = {};
+    if (!std::exchange(m_kept, {}).empty())
+        Q_EMIT keptPlansChanged();
     applyDocument(nullptr);
     m_previousReport.reset(); // of another subject
     Q_EMIT selectionChanged();

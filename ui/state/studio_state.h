@@ -64,12 +64,21 @@ public:
     /// What memory policies decide in that simulation; null: it has none.
     [[nodiscard]] const std::shared_ptr<const MemoryMoves> &memoryMoves() const { return m_prediction.memoryMoves; }
     [[nodiscard]] bool simulationCurrent() const { return simulation() && m_simulatedDocument == m_document; }
+    /// True if simulation() is of an earlier plan and stays so, as the document could not be simulated: views show it
+    /// pale. busyChanged() is sent when it changes.
+    [[nodiscard]] bool simulationOutdated() const { return simulation() && !simulationCurrent() && !simulating(); }
     /// Breakdown of that simulation's time and memory.
     [[nodiscard]] const std::shared_ptr<const plan::Why> &why() const { return m_prediction.why; }
     /// The report before the last edit, to show its effect; missing at first.
     [[nodiscard]] const std::optional<simulate::Report> &previousReport() const { return m_previousReport; }
     /// Alternatives of the search that the document comes from.
     [[nodiscard]] const std::vector<planners::Candidate> &alternatives() const;
+    /// Plans that the user keeps beside the alternatives, over searches and undo, until another model or plan is
+    /// opened.
+    [[nodiscard]] const std::vector<planners::Candidate> &keptPlans() const { return m_kept; }
+    void keepPlan(planners::Candidate plan); ///< no effect where it is kept (plan::simulationKey)
+    void keepDocument();                     ///< the open plan, with its simulated figures where they are there
+    void forgetPlan(std::size_t kept);       ///< a number of keptPlans()
     /// What the planner had to say of the document (planners::PlanReport::notes); nothing where it was edited since.
     [[nodiscard]] const std::vector<std::string> &notes() const;
 
@@ -163,6 +172,7 @@ Q_SIGNALS:
                                const std::vector<planloom::import::ClusterSettingInfo> &settings);
     void documentChanged();
     void simulationChanged();
+    void keptPlansChanged();
     void notesChanged(); ///< notes() of the document have come
     void selectionChanged();
     void graphChanged();
@@ -179,6 +189,7 @@ private:
     /// With the alternatives of the document before.
     bool push(const QString &what, plan::Document document);
     bool push(const QString &what, plan::Document document, AlternativesPtr alternatives);
+    bool pushInPrecision(const QString &what, plan::Plan plan);
     void applyDocument(const DocumentPtr &document);
     void dropDocument();
     void loadPlan(const QString &file, const std::function<void(plan::Document)> &use);
@@ -200,7 +211,8 @@ private:
     std::pair<std::shared_ptr<const import::Model>, std::vector<std::string>> m_loadedModel; ///< with its losses
     std::optional<plan::Subject> m_subject;
     DocumentPtr m_document;
-    AlternativesPtr m_alternatives;                           ///< null: none
+    AlternativesPtr m_alternatives; ///< null: none
+    std::vector<planners::Candidate> m_kept;
     std::pair<DocumentPtr, std::vector<std::string>> m_notes; ///< of the newest search, with its plan
     QUndoStack m_undo;
     QString m_planPath;

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What is in use on a device at a moment: the table, the addresses, the values under the mouse, and old figures.
+#include "ui/memory/curve.h"
+#include "ui/memory/memory_view.h"
+#include "ui/studio_fixture.h"
+#include "ui/widgets/text.h"
+
+#include <QApplication>
+#include <QClipboard>
+#include <QSignalSpy>
+#include <QTest>
+
+#include <algorithm>
+
+using namespace planloom;
+using namespace planloom::ui;
+
+class TestLivePanel : public QObject {
+    Q_OBJECT
+
+private Q_SLOTS:
+    void init();
+    void theTableSumsUpToTheCurve();
+    void aClickInTheChartPicksAMoment();
+    void theMouseShowsValues();
+    void rowsAreCopiedWithTheirHeaders();
+    void aRowSelectsItsTask();
+    void addressesAreAMap();
+    void manyBuffersAreDrawnTogether();
+    void anotherPlanIsComputedAgain();
+    void whatCannotBeSimulatedIsPale();
+
+private:
+    void settle();
+    [[nodiscard]] std::int64_t sumOfRows() const;
+    [[nodiscard]] LivePanel *live() const { return m_view->live(); }
+
+    std::unique_ptr<StudioState> m_state;
+    std::unique_ptr<MemoryView> m_view;
+};
+
+void TestLivePanel::init()
+{
+    m_view.reset();
+    m_state = std::make_unique<StudioState>();
+    QVERIFY(testing::loadSample(*m_state));
+    m_view = std::make_unique<MemoryView>(m_state.get());
+    m_view->resize(1100, 460);
+    m_view->show();
+    QVERIFY(QTest::qWaitForWindowExposed(m_view.get()));
+    m_view->tabs()->setCurrentWidget(live());
+    settle();
+}
+
+void TestLivePanel::settle()
+{
+    QTRY_VERIFY_WITH_TIMEOUT(m_state->simulationCurrent() && live()->live() && !live()->computes(), 60'000);
+}
+
+std::int64_t TestLivePanel::sumOfRows() const
+{
+    constexpr int kBytes = 3; // column
+    std::int64_t sum = 0;
+    for (int row = 0; row < live()->table()->tableModel()->rowCount(); ++row)
+        sum += live()->table()->tableModel()->row(row)[kBytes].text.toLongLong();
+    return sum;
+}
+
+/// Of the device with the largest peak first, then of one that is picked; to the byte.
+void TestLivePanel::theTableSumsUpToTheCurve()
+{
+    QCOMPARE(live()->table()->tableModel()->headers()[3], QStringLiteral("Bytes"));
+    const auto &memory = m_state->simulation()->memory;
+    std::int64_t most = 0;
+    for (const auto &points : memory)
+        most = std::max(most, peakOf(points)->total());
+    QCOMPARE(sumOfRows(), most);
+    QVERIFY2(live()->text().startsWith(QStringLiteral("Peak at ")), qPrintable(live()->text()));
+    QVERIFY2(live()->text().contains(bytesText(most)), qPrintable(live()->text()));
+    m_state->selectDevice(DeviceId(1));
+    settle();
+    QTRY_COMPARE(live()->live()->rank, std::size_t(1));
+    QCOMPARE(sumOfRows(), peakOf(memory[1])->total());
+    for (std::size_t p = 0; p < memory[1].size(); p += 1 + memory[1].size() / 7) {
+        live()->pin(memory[1][p].seconds);
+        QCOMPARE(sumOfRows(), memory[1][p].total());
+        QVERIFY2(live()->text().startsWith(QStringLiteral("At ")), qPrintable(live()->text()));
+    }
+    live()->toPeak();
+    QVERIFY(live()->atPeak());
+}
+
+void TestLivePanel::aClickInTheChartPicksAMoment()
+{
+    m_state->selectDevice(DeviceId(0));
+    settle();
+    m_view->tabs()->setCurrentWidget(m_view->table());
+    MemoryChart *chart = m_view->chart();
+    QCoreApplication::processEvents();
+    QVERIFY(!chart->momentShown());
+    const auto &points = m_state->simulation()->memory[0];
+    const double factor = timeUnit(periodSeconds(*m_state->simulation())).factor;
+    const double wanted = points[points.size() / 3].seconds;
+    const QPoint place = chart->placeOf(wanted * factor, chart->y()->max() / 2).toPoint();
+    QTest::mouseClick(chart->viewport(), Qt::LeftButton, {}, place);
+    QVERIFY(chart->momentShown() && !live()->atPeak());
+    QVERIFY(std::abs(live()->moment() - wanted) < periodSeconds(*m_state->simulation()) / 50);
+    QCOMPARE(m_view->tabs()->currentWidget(), static_cast<QWidget *>(live()));
+    const auto after =
+        std::find_if(points.begin(), points.end(), [&](const auto &point) { return point.seconds > live()->moment(); });
+    QCOMPARE(sumOfRows(), std::prev(after)->total());
+}
+
+void TestLivePanel::theMouseShowsValues()
+{
+    m_state->selectDevice(DeviceId(0));
+    settle();
+    MemoryChart *chart = m_view->chart();
+    QCoreApplication::processEvents();
+    const double x = chart->x()->max() / 2;
+    QTest::mouseMove(chart->viewport(), chart->placeOf(x, chart->y()->max() / 2).toPoint());
+    QTRY_VERIFY(!chart->hoverText().isEmpty());
+    QVERIFY2(chart->hoverText().contains(QStringLiteral("model state")), qPrintable(chart->hoverText()));
+    const auto &points = m_state->simulation()->memory[0];
+    QVERIFY2(m_view->valuesAt(points.back().seconds).contains(bytesText(points.back().total())),
+             qPrintable(m_view->valuesAt(points.back().seconds)));
+    // The table follows, and goes back to the peak with the mouse.
+    QTRY_VERIFY2(live()->text().startsWith(QStringLiteral("At ")), qPrintable(live()->text()));
+    QEvent leave(QEvent::Leave);
+    QApplication::sendEvent(chart->viewport(), &leave);
+    QVERIFY(chart->hoverText().isEmpty());
+    QTRY_VERIFY2(live()->text().startsWith(QStringLiteral("Peak at ")), qPrintable(live()->text()));
+    // Of all devices each has a line.
+    m_view->devicePicker()->setCurrentIndex(0);
+    Q_EMIT m_view->devicePicker()->activated(0);
+    QVERIFY2(m_view->valuesAt(0).contains(qt(m_state->simulation()->report.devices[0].id)),
+             qPrintable(m_view->valuesAt(0)));
+}
+
+void TestLivePanel::rowsAreCopiedWithTheirHeaders()
+{
+    DataTable *table = live()->table();
+    table->selectAll();
+    QTest::keyClick(table, Qt::Key_C, Qt::ControlModifier);
+    const QStringList lines = QGuiApplication::clipboard()->text().split(QLatin1Char('\n'));
+    QCOMPARE(lines.size(), static_cast<qsizetype>(live()->rows().size()) + 1);
+    const QStringList headers = lines.front().split(QLatin1Char('\t'));
+    const auto bytes = headers.indexOf(QStringLiteral("Bytes"));
+    QVERIFY(bytes >= 0 && headers.contains(QStringLiteral("Last used")));
+    std::int64_t sum = 0;
+    for (const QString &line : lines.mid(1))
+        sum += line.split(QLatin1Char('\t'))[bytes].toLongLong();
+    QCOMPARE(sum, sumOfRows());
+}
+
+void TestLivePanel::aRowSelectsItsTask()
+{
+    m_state->selectDevice(DeviceId(0));
+    settle();
+    const simulate::LiveMemory &memory = live()->live()->memory;
+    const auto activation = std::find_if(live()->rows().begin(), live()->rows().end(), [&](std::size_t block) {
+        return memory.blocks[block].kind == simulate::BlockKind::Activation && memory.blocks[block].made.valid();
+    });
+    QVERIFY(activation != live()->rows().end());
+    const auto row = static_cast<int>(activation - live()->rows().begin());
+    DataTable *table = live()->table();
+    QModelIndex index;
+    for (int r = 0; r < table->model()->rowCount(); ++r)
+        if (table->sourceRow(table->model()->index(r, 0)) == row)
+            index = table->model()->index(r, 0);
+    table->scrollTo(index);
+    QTest::mouseClick(table->viewport(), Qt::LeftButton, {}, table->visualRect(index).center());
+    QCOMPARE(m_state->selection().task, live()->live()->taskOf(memory.blocks[*activation].made));
+    QVERIFY(!m_state->selection().layers.empty());
+    QCOMPARE(m_state->selection().device, DeviceId(0));
+    // A parameter is no task's; its layer is selected.
+    const auto parameter = std::find_if(live()->rows().begin(), live()->rows().end(), [&](std::size_t block) {
+        return memory.blocks[block].kind == simulate::BlockKind::Parameter;
+    });
+    QVERIFY(parameter != live()->rows().end());
+    Q_EMIT table->rowPicked(static_cast<int>(parameter - live()->rows().begin()));
+    QVERIFY(m_state->selection().task.empty());
+    QCOMPARE(m_state->selection().layers,
+             layersOfTensor(m_state->document()->subject, memory.nameOf(memory.blocks[*parameter].name)));
+}
+
+void TestLivePanel::addressesAreAMap()
+{
+    m_state->selectDevice(DeviceId(0));
+    AddressMap *map = live()->map();
+    m_view->tabs()->setCurrentWidget(map);
+    settle();
+    QTRY_VERIFY(map->live() == live()->live() && map->live());
+    QVERIFY(!map->grab().isNull());
+    QVERIFY(map->painted() > 0);
+    const simulate::LiveMemory &memory = map->live()->memory;
+    // The largest buffer that does not stay: its rectangle is where it can be picked.
+    std::size_t largest = memory.blocks.size();
+    for (std::size_t b = 0; b < memory.blocks.size(); ++b) {
+        const bool passes = memory.blocks[b].end <= memory.endSeconds && memory.blocks[b].offset >= 0;
+        if (passes && (largest == memory.blocks.size() || memory.blocks[b].bytes > memory.blocks[largest].bytes))
+            largest = b;
+    }
+    QVERIFY(largest < memory.blocks.size());
+    const QPointF center = map->rectOf(largest).center();
+    const auto found = map->blockAt(center);
+    QVERIFY(found);
+    QVERIFY2(map->textAt(center).contains(qt(memory.nameOf(memory.blocks[*found].name))),
+             qPrintable(map->textAt(center)));
+    QSignalSpy spy(map, &AddressMap::blockPicked);
+    QTest::mouseClick(map, Qt::LeftButton, {}, center.toPoint());
+    QCOMPARE(spy.size(), 1);
+    QVERIFY(!live()->atPeak());
+    QVERIFY(live()->moment() >= memory.blocks[*found].begin && live()->moment() < memory.blocks[*found].end);
+    // Zooming in shows less of more, and 0 all again.
+    const QRectF before = map->rectOf(largest);
+    QTest::keyClick(map, Qt::Key_Plus);
+    QVERIFY(map->rectOf(largest).isEmpty() || map->rectOf(largest).height() > before.height());
+    QTest::keyClick(map, Qt::Key_0);
+    QCOMPARE(map->rectOf(largest), before);
+    if (const QByteArray picture = qgetenv("PLANLOOM_PICTURE_ADDRESSES"); !picture.isEmpty())
+        QVERIFY(m_view->grab().save(QString::fromUtf8(picture)));
+}
+
+/// On a low widget hundreds of buffers are a few rectangles.
+void TestLivePanel::manyBuffersAreDrawnTogether()
+{
+    m_state->selectDevice(DeviceId(0));
+    settle();
+    AddressMap map;
+    map.set(live()->live());
+    map.resize(600, 900);
+    QVERIFY(!map.grab().isNull());
+    const int many = map.painted();
+    map.resize(600, 130);
+    QVERIFY(!map.grab().isNull());
+    QVERIFY2(map.painted() < many, qPrintable(QStringLiteral("%1 of %2").arg(map.painted()).arg(many)));
+    QVERIFY(static_cast<std::size_t>(many) <= live()->live()->memory.blocks.size());
+}
+
+void TestLivePanel::anotherPlanIsComputedAgain()
+{
+    const auto before = live()->live();
+    QVERIFY(m_state->editPlan(QStringLiteral("recompute"), [](plan::Plan &plan) {
+        for (plan::Stage &stage : plan.stages)
+            stage.recompute = plan::Recompute::Full;
+    }));
+    settle();
+    QTRY_VERIFY_WITH_TIMEOUT(live()->live() != before, 30'000);
+    std::int64_t most = 0;
+    for (const auto &points : m_state->simulation()->memory)
+        most = std::max(most, peakOf(points)->total());
+    QCOMPARE(sumOfRows(), most);
+}
+
+/// A budget in which nothing can run: the curves of the plan before stay, pale, until there are others.
+void TestLivePanel::whatCannotBeSimulatedIsPale()
+{
+    QVERIFY(!m_view->pale() && !m_state->simulationOutdated());
+    const auto veiled = [this](QWidget *over) {
+        const auto veils = over->findChildren<Veil *>(Qt::FindDirectChildrenOnly);
+        return !veils.isEmpty() && veils.front()->isVisibleTo(over);
+    };
+    QVERIFY(!veiled(m_view->chart()));
+    QVERIFY(m_state->editPlan(QStringLiteral("no room"), [](plan::Plan &plan) {
+        for (plan::Stage &stage : plan.stages) {
+            stage.memory.filter = plan::MemoryFilter::Delta;
+            stage.memory.budgetBytes = 1;
+        }
+    }));
+    QTRY_VERIFY_WITH_TIMEOUT(m_state->simulationOutdated(), 30'000);
+    QVERIFY(m_view->pale());
+    for (QWidget *each : std::initializer_list<QWidget *>{m_view->chart(), m_view->table(), live()->table(),
+                                                          live()->map(), m_view->decisions(), m_view->bands()})
+        QVERIFY2(veiled(each), qPrintable(each->accessibleName()));
+    m_state->undoStack()->undo();
+    QTRY_VERIFY_WITH_TIMEOUT(m_state->simulationCurrent(), 30'000);
+    QVERIFY(!m_view->pale() && !veiled(m_view->chart()));
+    settle();
+    QTRY_VERIFY(!veiled(live()->table()));
+}
+
+QTEST_MAIN(TestLivePanel)
+#include "tst_live_panel.moc"
