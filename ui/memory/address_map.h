@@ -31,7 +31,7 @@ public:
     [[nodiscard]] std::optional<std::size_t> blockAt(const QPointF &place) const;
     [[nodiscard]] QString textAt(const QPointF &place) const; ///< of the buffer or hole there; empty: neither
     [[nodiscard]] int painted() const { return m_painted; }   ///< rectangles of the newest picture
-    [[nodiscard]] QSize minimumSizeHint() const override { return {200, 120}; }
+    [[nodiscard]] QSize minimumSizeHint() const override { return {150, 100}; }
     [[nodiscard]] QSize sizeHint() const override { return {420, 240}; }
 
 Q_SIGNALS:

@@ -76,6 +76,7 @@ AlternativesPanel::AlternativesPanel(StudioState *state, QWidget *parent)
     m_split->addWidget(m_plot);
     m_split->setStretchFactor(0, 1);
     m_split->setSizes({700, 200});
+    m_split->setMinimumSize(100, 60); // a narrow view has no plot
     m_split->setChildrenCollapsible(false);
     auto *layout = new QVBoxLayout(this);
     layout->setContentsMargins(0, 0, 0, 0);

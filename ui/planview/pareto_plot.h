@@ -34,7 +34,7 @@ public:
     [[nodiscard]] QPointF placeOf(std::size_t point) const; ///< in the widget
     void mark(int row);                                     ///< outlines the point of a row of the table; -1: none
     [[nodiscard]] QString textAt(const QPointF &place) const;
-    [[nodiscard]] QSize minimumSizeHint() const override { return {160, 96}; }
+    [[nodiscard]] QSize minimumSizeHint() const override { return {110, 80}; }
     [[nodiscard]] QSize sizeHint() const override { return {260, 180}; }
 
 Q_SIGNALS:
