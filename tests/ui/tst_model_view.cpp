@@ -248,12 +248,14 @@ private Q_SLOTS:
         QTRY_VERIFY(studio.current() && studio.current()->key == op.name);
         QVERIFY(studio.settled());
         QVERIFY(table->isVisible());
+        const int columns = table->columnWidth(0) + table->columnWidth(1);
+        QVERIFY(columns <= table->viewport()->width() && table->columnWidth(1) * 2 >= table->viewport()->width() - 2);
         QCOMPARE(valueOf(studio.view, "Name"), QString::fromStdString(op.name));
         QCOMPARE(valueOf(studio.view, "Type"), QString("LayerNormalization"));
         QCOMPARE(valueOf(studio.view, "Scope"), QString::fromStdString(op.scope));
         const graph::Tensor &input = graph.tensor(op.inputs[0]);
         QCOMPARE(valueOf(studio.view, "Input"),
-                 QString::fromStdString(input.name + ": " + input.shape.text() + " float32"));
+                 QString::fromStdString(input.shape.text() + " float32 · " + input.name));
         QVERIFY(!valueOf(studio.view, "Output").isEmpty());
         QCOMPARE(valueOf(studio.view, "Attribute axis"), QString("-1"));
         QVERIFY(valueOf(studio.view, "Attribute epsilon").startsWith("1e-05"));
@@ -316,11 +318,9 @@ private Q_SLOTS:
         auto *pane = studio.view.page()->properties();
         const auto below = [&] { return pane->geometry().top() > studio.canvas->parentWidget()->geometry().top(); };
         studio.view.resize(400, 700);
-        QVERIFY(pane->isVisible());
-        QVERIFY(below());
+        QVERIFY(pane->isVisible() && below());
         studio.view.resize(800, 400);
-        QTRY_VERIFY(!below());
-        QVERIFY(pane->isVisible());
+        QTRY_VERIFY(!below() && pane->isVisible());
         studio.view.resize(320, 300); // no room
         QTRY_VERIFY(!pane->isVisible());
         auto *button = studio.view.page()->controls()->findChild<QToolButton *>();
@@ -414,6 +414,16 @@ private Q_SLOTS:
         const QImage picture = studio.canvas->viewport()->grab().toImage();
         const QPoint inside = studio.canvas->mapFromScene(box.center() + QPointF(box.width() / 2 - 10, 0));
         QVERIFY(contrast(picture.pixelColor(inside), ramp(1)) < 1.05);
+        // The current box differs from others that are selected, too.
+        const auto corner = [&] {
+            const QPoint at = studio.canvas->mapFromScene(box.center());
+            return studio.canvas->viewport()->grab(QRect(at.x() - 80, at.y() - 40, 80, 40)).toImage();
+        };
+        choice->setCurrentIndex(choice->findText("Stage"));
+        studio.canvas->highlight({graph.find(kRun)});
+        const QImage others = corner();
+        studio.canvas->setCurrent(graph.find(kRun), false);
+        QVERIFY(corner() != others);
         applyTheme(*qApp, ThemeKind::Light);
     }
 

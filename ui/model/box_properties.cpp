@@ -77,9 +77,10 @@ void addBoxTensors(std::vector<BoxProperty> &rows, const graph::Graph &graph, co
 {
     for (std::size_t i = 0; i < std::min(tensors.size(), kMostOfList); ++i) {
         const graph::Tensor &tensor = graph.tensor(tensors[i]);
-        QString text = qt(tensor.name) + QStringLiteral(": ") + tensorText(tensor);
+        QString text = tensorText(tensor); // first: names are long, and are cut in a narrow pane
         if (withBytes)
             text += QStringLiteral(", ") + bytesText(tensor.bytes().value());
+        text += QStringLiteral(" · ") + qt(tensor.name);
         rows.push_back({name, text});
     }
     if (tensors.size() > kMostOfList)

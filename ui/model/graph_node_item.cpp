@@ -141,6 +141,12 @@ void GraphNodeItem::paintBox(QPainter *painter, const QRectF &box) const
     }
     painter->setPen(QPen(m_current ? colors.cursor : colors.border, m_current ? 2.4 : 1));
     painter->drawRect(box);
+    constexpr double kSeen = 2;
+    const QColor around = m_highlighted ? colors.accent : paper();
+    if (m_current && contrast(colors.cursor, around) < kSeen) { // high contrast has one colour for both
+        painter->setPen(QPen(textOn(around), 1.5));
+        painter->drawRect(box.adjusted(2, 2, -2, -2));
+    }
 }
 
 void GraphNodeItem::paintText(QPainter *painter, const QRectF &box) const

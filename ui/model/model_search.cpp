@@ -44,9 +44,9 @@ ModelSearch::ModelSearch(const ScopeGraph &scopes)
     for (const graph::Op &op : scopes.graph().ops()) {
         for (const std::string &scope : scopes.pathOf(op.id)) {
             if (seen.insert(scope).second)
-                add({scope, scopes.titleOf(scope), {}, {}, {}});
+                add({scope, scopes.titleOf(scope), scopes.isRun(scope) ? scopes.titleOf(scope) : scope, {}, {}, {}});
         }
-        add({op.name, op.name.substr(op.name.rfind('/') + 1), op.type.name(), attributesText(op), {}});
+        add({op.name, op.name.substr(op.name.rfind('/') + 1), op.name, op.type.name(), attributesText(op), {}});
     }
 }
 

@@ -16,6 +16,7 @@ public:
     struct Entry {
         std::string key;        ///< as in GraphNode
         std::string name;       ///< without the scopes around it
+        std::string shown;      ///< with them
         std::string type;       ///< "MatMul"; empty: a scope
         std::string attributes; ///< "axis=-1, eps=1e-05"
         std::string text;       ///< all of these in lower case

@@ -459,7 +459,7 @@ void ModelView::pick(int node)
     }
 }
 
-/// The current box is one of the selection, whoever made it.
+/// The current box follows what other views select.
 void ModelView::selectionChanged()
 {
     if (selectedLayers().empty())

@@ -39,6 +39,7 @@ PropertiesPane::PropertiesPane(QWidget *parent)
     layout->addWidget(m_hint, 1);
     layout->addWidget(m_table, 1);
     clear();
+    m_table->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff); // long values are whole in their tool tips
 }
 
 void PropertiesPane::showBox(const QString &title, const std::vector<BoxProperty> &rows)
@@ -67,6 +68,10 @@ void PropertiesPane::limitNames()
 {
     m_table->resizeColumnToContents(0);
     m_table->setColumnWidth(0, std::min(m_table->columnWidth(0), m_table->viewport()->width() / 2));
+    QHeaderView *header = m_table->horizontalHeader(); // a long value has widened the last column: stretch it again
+    header->setStretchLastSection(false);
+    m_table->setColumnWidth(1, 0);
+    header->setStretchLastSection(true);
 }
 
 void PropertiesPane::resizeEvent(QResizeEvent *event)

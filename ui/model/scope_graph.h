@@ -66,6 +66,7 @@ public:
     [[nodiscard]] std::string parentOf(const std::string &key) const; ///< "" at the top
     /// How the box of scope @p key is titled: "h.0 … h.11 ×12".
     [[nodiscard]] std::string titleOf(const std::string &key) const;
+    [[nodiscard]] bool isRun(const std::string &key) const { return m_runs.contains(key); } ///< of repeated scopes
     [[nodiscard]] std::vector<std::string> allScopes() const;
     [[nodiscard]] const graph::Graph &graph() const { return m_graph; }
 

@@ -83,7 +83,7 @@ void SearchBar::search()
     table.makeRow = [index = m_index, hits = m_hits](std::size_t row) {
         const ModelSearch::Entry &entry = index->entries()[hits[row]];
         const QString type = entry.type.empty() ? SearchBar::tr("scope") : qt(entry.type);
-        return std::vector<Cell>{{qt(entry.name), {}, {}, false, -1, qt(entry.key)},
+        return std::vector<Cell>{{qt(entry.shown), {}, {}, false, -1, qt(entry.key)},
                                  {type, {}},
                                  {qt(entry.attributes), {}, {}, false, -1, qt(entry.attributes)}};
     };
@@ -94,10 +94,10 @@ void SearchBar::search()
     showCount();
 }
 
-/// The list takes a third of the view at most.
+/// The list takes a quarter of the view at most.
 void SearchBar::layOutList()
 {
-    const int room = parentWidget() ? parentWidget()->height() / (3 * kListRow) : kMostListed;
+    const int room = parentWidget() ? parentWidget()->height() / (4 * kListRow) : kMostListed;
     const int rows = std::clamp(std::min(static_cast<int>(m_hits.size()), room), kLeastListed, kMostListed);
     m_list->setFixedHeight(rows * kListRow + m_list->horizontalHeader()->sizeHint().height() + 4);
     m_list->setVisible(m_listShown && !m_hits.empty());
