@@ -6,9 +6,11 @@
 #include "ui/timeline/link_painter.h"
 #include "ui/timeline/range_panel.h"
 #include "ui/timeline/range_statistics.h"
+#include "ui/timeline/slice_text.h"
 #include "ui/timeline/timeline_view.h"
 
 #include <QApplication>
+#include <QFile>
 #include <QPainter>
 #include <QSignalSpy>
 #include <QTemporaryDir>
@@ -33,6 +35,7 @@ private Q_SLOTS:
     void arrowsCrossSteps();
     void keysGoAlongDependencies();
     void aTraceWithoutCausesSaysSo();
+    void launchesPointToKernels();
     void criticalPathAddsUp();
     void criticalPathOfARound();
     void rangeAsATable();
@@ -197,6 +200,38 @@ void TestTimelineTools::aTraceWithoutCausesSaysSo()
     state.selectTask("s0.F.m0");
     QTest::keyClick(view.canvas(), Qt::Key_BracketRight);
     QCOMPARE(refused.size(), 1);
+}
+
+/// In a trace of another program: the call of a kernel and its operator, and the arguments in the tool tip.
+void TestTimelineTools::launchesPointToKernels()
+{
+    QTemporaryDir folder;
+    const QString path = folder.filePath("kineto.json");
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write(R"({"traceEvents": [
+ {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 9, "dur": 9, "args": {"External id": 1}},
+ {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 10, "dur": 2, "args": {"correlation": 11, "External id": 1}},
+ {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 60, "dur": 5, "args": {"correlation": 11, "External id": 1, "grid": [1, 2, 3]}}
+]})");
+    file.close();
+    QVERIFY(m_state->openTrace({path}));
+    QTRY_VERIFY(m_state->measuredFile() != nullptr);
+    const auto sliceOf = [&](const char *name) { return m_view->model().find(name, {}); };
+    QTRY_VERIFY(sliceOf("gemm") && sliceOf("cudaLaunchKernel") && sliceOf("aten::mm"));
+    const auto gemm = *sliceOf("gemm"), launch = *sliceOf("cudaLaunchKernel"), mm = *sliceOf("aten::mm");
+    m_state->selectTask("cudaLaunchKernel");
+    QCOMPARE(canvas().links().effects.size(), std::size_t{1});
+    QCOMPARE(canvas().links().effects[0].to, gemm);
+    QCOMPARE(canvas().links().causes.size(), std::size_t{1});
+    QCOMPARE(canvas().links().causes[0].from, mm);
+    key(Qt::Key_BracketRight);
+    QCOMPARE(m_state->selection().task, std::string("gemm"));
+    QVERIFY(canvas().links().causes.size() == 1 && canvas().links().causes[0].from == launch);
+    key(Qt::Key_BracketLeft);
+    QCOMPARE(m_state->selection().task, std::string("cudaLaunchKernel"));
+    QVERIFY(sliceText(m_view->model(), gemm).contains("grid: [1, 2, 3]"));
+    QVERIFY(!sliceText(m_view->model(), mm).contains("grid"));
 }
 
 void TestTimelineTools::criticalPathAddsUp()

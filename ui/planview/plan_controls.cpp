@@ -85,7 +85,7 @@ PlanControls::PlanControls(StudioState *state, QWidget *parent)
       m_noDecay(new QCheckBox(tr("Spare biases and norms"), this)),
       m_exchange(new QLineEdit(this))
 {
-    (new WrapLayout(this, 12))->setContentsMargins(8, 0, 4, 0);
+    (new WrapLayout(this, 10))->setContentsMargins(8, 0, 4, 0);
     for (QSpinBox *box : {m_batch, m_microBatches}) {
         box->setRange(1, kLargestBatch);
         box->setKeyboardTracking(false);
@@ -101,7 +101,7 @@ PlanControls::PlanControls(StudioState *state, QWidget *parent)
     for (const plan::Precision precision : kPrecisions)
         m_precision->addItem(QString::fromUtf8(plan::name(precision)));
     for (QLineEdit *field : {m_learningRate, m_weightDecay}) {
-        field->setMaximumWidth(100);
+        field->setMaximumWidth(64);
         undoWhenCommitted(field);
     }
     add(tr("Batch"), m_batch, tr("Samples of one iteration, over all replicas"));

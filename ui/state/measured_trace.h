@@ -26,6 +26,7 @@ public:
 
     /// No ranks: there is none. Grows while a run lasts.
     [[nodiscard]] const trace::Trace &trace() const;
+    [[nodiscard]] const TracePtr &file() const { return m_file; }   ///< null for a run
     [[nodiscard]] const IndexPtr &index() const { return m_index; } ///< of a file; null for a run
     [[nodiscard]] const QString &path() const { return m_path; }    ///< of a file; empty for a run
     /// The plan that made it, and its own prediction.

@@ -6,6 +6,8 @@
 #include <QObject>
 #include <QStringList>
 
+#include <algorithm>
+
 namespace planloom::ui {
 
 QString sliceText(const TimelineModel &model, const TimelineModel::Slice &slice)
@@ -42,6 +44,11 @@ QString sliceText(const TimelineModel &model, const TimelineModel::Slice &slice)
                          .arg(QObject::tr(model.clockName(true)))
                          .arg(measured / predicted, 0, 'f', 2);
     }
+    const QStringList arguments = qt(std::string(model.arguments(slice))).split(QLatin1Char('\n'), Qt::SkipEmptyParts);
+    constexpr qsizetype kMostArguments = 12;
+    lines << arguments.first(std::min(kMostArguments, arguments.size()));
+    if (arguments.size() > kMostArguments)
+        lines << QObject::tr("and %1 more").arg(arguments.size() - kMostArguments);
     return lines.join(QLatin1Char('\n'));
 }
 

@@ -31,13 +31,29 @@ void add(std::vector<TaskLinks::Link> &links, const TimelineModel &model, const 
         links.push_back({from, to, endOf(model.record(from)) == model.record(to).start});
 }
 
+/// By what another program's trace tells.
+TaskLinks launchesOf(const TimelineModel &model, const Slice &slice)
+{
+    const TimelineModel::Related related = model.related(slice, TaskLinks::kMost);
+    TaskLinks links;
+    links.causeCount = related.callers.size();
+    links.effectCount = related.caused.size();
+    for (const Slice &from : related.callers)
+        links.causes.push_back({from, slice, false});
+    for (const Slice &to : related.caused)
+        links.effects.push_back({slice, to, false});
+    return links;
+}
+
 } // namespace
 
 TaskLinks TaskLinks::of(const TimelineModel &model, const Slice &slice)
 {
     TaskLinks links;
     const simulate::Causes *causes = model.causes(slice.measured);
-    if (causes == nullptr || !causes->has(model.record(slice).task))
+    if (causes == nullptr)
+        return launchesOf(model, slice);
+    if (!causes->has(model.record(slice).task))
         return links;
     const std::vector<Slice> unit = unitOf(model, *causes, slice);
     for (const Slice &member : unit) {
@@ -66,7 +82,11 @@ TaskLinks TaskLinks::of(const TimelineModel &model, const Slice &slice)
 std::optional<Slice> causeOfStart(const TimelineModel &model, const Slice &slice)
 {
     const simulate::Causes *causes = model.causes(slice.measured);
-    if (causes == nullptr || !causes->has(model.record(slice).task))
+    if (causes == nullptr) {
+        const TimelineModel::Related related = model.related(slice, 1);
+        return related.callers.empty() ? std::nullopt : std::optional(related.callers.front());
+    }
+    if (!causes->has(model.record(slice).task))
         return std::nullopt;
     const std::vector<Slice> unit = unitOf(model, *causes, slice);
     std::int64_t start = model.record(slice).start;

@@ -123,7 +123,7 @@ void TimelineCanvas::stepAlongLinks(int by)
 {
     if (!m_picked)
         return step(by, false);
-    if (m_model->causes(m_picked->measured) == nullptr)
+    if (!m_model->knowsCauses(*m_picked))
         return Q_EMIT refused(tr("The trace does not say what its tasks waited for; open the plan that made it"));
     const auto next = by > 0 ? nextEffect(*m_model, *m_picked) : causeOfStart(*m_model, *m_picked);
     if (!next)
@@ -259,7 +259,7 @@ void TimelineCanvas::describeForReaders()
         : tr("%1 rows of %2 devices").arg(m_model->rows().size()).arg(m_model->groups().size());
     if (m_picked)
         text += QStringLiteral("; ") + sliceText(*m_model, *m_picked).replace(QLatin1Char('\n'), QStringLiteral("; "));
-    if (m_picked && m_model->causes(m_picked->measured) != nullptr)
+    if (m_picked && m_model->knowsCauses(*m_picked))
         text += tr("; %1 causes, %2 effects").arg(m_links.causeCount).arg(m_links.effectCount);
     if (text == accessibleDescription())
         return;

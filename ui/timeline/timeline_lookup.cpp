@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <span>
 
 namespace planloom::ui {
 
@@ -293,6 +294,52 @@ std::optional<std::vector<std::int64_t>> TimelineModel::versions(bool measured, 
         }
     }
     return ends;
+}
+
+std::optional<std::size_t> TimelineModel::numberInFile(const Slice &slice) const
+{
+    if (!slice.measured || !m_file || m_file->details.empty())
+        return std::nullopt;
+    return m_file->numberOf(record(slice));
+}
+
+TimelineModel::Related TimelineModel::related(const Slice &slice, std::size_t most) const
+{
+    Related found;
+    const auto number = numberInFile(slice);
+    if (!number)
+        return found;
+    const trace::Details &details = m_file->details;
+    const auto add = [&](std::vector<Slice> &slices, std::span<const std::uint32_t> records) {
+        for (const std::uint32_t other : records) {
+            if (other == *number || slices.size() >= most)
+                continue;
+            if (const auto at = index(true).sliceOf(m_file->records[other]))
+                slices.push_back(shown(true, *at));
+        }
+    };
+    if (!details.launches.isCaller(*number))
+        add(found.callers, details.launches.callers(*number));
+    if (const auto caller = details.operatorOf(*number); caller && found.callers.empty()) {
+        const std::uint32_t only[] = {static_cast<std::uint32_t>(*caller)};
+        add(found.callers, only);
+    }
+    if (details.launches.isCaller(*number))
+        add(found.caused, details.launches.caused(*number));
+    else if (details.operators.isCaller(*number))
+        add(found.caused, details.operators.caused(*number));
+    return found;
+}
+
+bool TimelineModel::knowsCauses(const Slice &slice) const
+{
+    return causes(slice.measured) != nullptr || numberInFile(slice).has_value();
+}
+
+std::string_view TimelineModel::arguments(const Slice &slice) const
+{
+    const auto number = numberInFile(slice);
+    return number ? m_file->details.argumentsOf(*number) : std::string_view();
 }
 
 } // namespace planloom::ui

@@ -56,8 +56,10 @@ void TimelineModel::setPredicted(std::shared_ptr<const simulate::Simulation> sim
     setAnchorStep(m_anchor);
 }
 
-void TimelineModel::resetMeasured(const trace::Trace &measured, IndexPtr index)
+void TimelineModel::resetMeasured(const trace::Trace &measured, IndexPtr index,
+                                  std::shared_ptr<const trace::Trace> file)
 {
+    m_file = std::move(file);
     m_growing.reset();
     if (!index) {
         m_growing = std::make_shared<trace::Index>(std::make_shared<const trace::Tables>(measured));

@@ -54,8 +54,10 @@ public:
     TimelineModel();
     /// @p index: of simulation->trace; made here, if it is missing.
     void setPredicted(std::shared_ptr<const simulate::Simulation> simulation, IndexPtr index = nullptr);
-    /// @p index: of @p measured, which then does not grow; made here, if it is missing.
-    void resetMeasured(const trace::Trace &measured, IndexPtr index = nullptr);
+    /// @p index: of @p measured, which then does not grow; made here, if it is missing. @p file: the same trace, where
+    /// it is another program's, whose details are shown.
+    void resetMeasured(const trace::Trace &measured, IndexPtr index = nullptr,
+                       std::shared_ptr<const trace::Trace> file = nullptr);
     /// Records of @p measured from @p first on are new. Returns true if rows were added.
     bool appendMeasured(const trace::Trace &measured, std::size_t first);
     /// Without the measured trace as long as it is not shown; it goes on growing.
@@ -148,6 +150,17 @@ public:
     /// What the tasks of that clock's trace wait for, by their places in its table; nullptr: it is not known. A
     /// measured trace has the causes of the prediction that it lies beside, if its table begins with the same tasks.
     [[nodiscard]] const simulate::Causes *causes(bool measured) const;
+    /// Of a slice of another program's trace: the call, or else the operator, that caused it, and what it caused, by
+    /// start. Empty where the trace does not tell. Cost: O(those that it names * log slices).
+    struct Related {
+        std::vector<Slice> callers;
+        std::vector<Slice> caused;
+    };
+    [[nodiscard]] Related related(const Slice &slice, std::size_t most) const;
+    /// Whether its trace tells what caused it: by causes(), or as another program's.
+    [[nodiscard]] bool knowsCauses(const Slice &slice) const;
+    /// Lines "key: value" of another program's trace; empty: there are none.
+    [[nodiscard]] std::string_view arguments(const Slice &slice) const;
     /// Index of a clock's trace, for what walks over all of it. The measured one may grow on this thread.
     [[nodiscard]] const trace::Index &traceIndex(bool measured) const { return index(measured); }
     [[nodiscard]] const IndexPtr &tracePointer(bool measured) const { return measured ? m_measured : m_predicted; }
@@ -172,13 +185,15 @@ private:
     [[nodiscard]] std::optional<Slice> findAnywhere(bool measured, std::string_view id) const;
     [[nodiscard]] std::int32_t server(bool measured) const; ///< its rank; -1: none
     [[nodiscard]] const Group *groupOf(const Slice &slice) const;
+    [[nodiscard]] std::optional<std::size_t> numberInFile(const Slice &slice) const; ///< of its record in m_file
     void layOut();
 
     IndexPtr m_predicted;
     std::vector<double> m_idle; ///< per predicted rank that has a device; empty: not known
     IndexPtr m_measured;        ///< empty while it is not shown
     IndexPtr m_allMeasured;
-    std::shared_ptr<trace::Index> m_growing; ///< m_allMeasured, if it was made here
+    std::shared_ptr<trace::Index> m_growing;    ///< m_allMeasured, if it was made here
+    std::shared_ptr<const trace::Trace> m_file; ///< null: m_measured is of no file
     bool m_showMeasured = true;
     bool m_simulated = false; ///< the second trace is from the simulator, too
     std::int64_t m_dropped = 0;

@@ -237,7 +237,7 @@ bool TimelineView::showSource()
 void TimelineView::onMeasuredReset()
 {
     m_whose->setCurrentIndex(kMeasuredPlan);
-    m_model.resetMeasured(state()->measured(), state()->measuredIndex());
+    m_model.resetMeasured(state()->measured(), state()->measuredIndex(), state()->measuredFile());
     showSource();
     m_model.setAnchorStep(m_model.lastWholeRound());
     m_legend->setKinds(m_model.kinds());

@@ -5,6 +5,10 @@
 
 namespace planloom::ui {
 
+namespace {
+constexpr int kMostBetweenLines = 4; ///< pixels; rows of fields stand close in low panes
+}
+
 WrapLayout::WrapLayout(QWidget *parent, int spacing) : QLayout(parent)
 {
     setContentsMargins(0, 0, 0, 0);
@@ -45,7 +49,7 @@ int WrapLayout::arrange(const QRect &area, const Place &place) const
         const int right = inside.left() + inside.width();
         if (x > inside.left() && x + item->sizeHint().width() > right) {
             x = inside.left();
-            y += height + spacing();
+            y += height + std::min(spacing(), kMostBetweenLines);
             height = 0;
         }
         const QSize size(std::min(item->sizeHint().width(), inside.width()), item->sizeHint().height());
