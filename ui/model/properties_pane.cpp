@@ -49,10 +49,10 @@ void PropertiesPane::showBox(const QString &title, const std::vector<BoxProperty
         table.rows.push_back({{row.name, {}}, {row.value, {}, {}, false, -1, row.value}});
     m_title->setText(title);
     m_table->set(std::move(table));
-    limitNames();
     m_title->setVisible(true);
     m_table->setVisible(true);
     m_hint->setVisible(false);
+    limitNames();
 }
 
 void PropertiesPane::clear()
@@ -63,11 +63,12 @@ void PropertiesPane::clear()
     m_hint->setVisible(true);
 }
 
-/// Values have at least half of the width.
+/// Values have at least half of the width. The table itself is as wide as before until it is laid out.
 void PropertiesPane::limitNames()
 {
+    constexpr int kAround = 24; // margins, frame and scroll bar
     m_table->resizeColumnToContents(0);
-    m_table->setColumnWidth(0, std::min(m_table->columnWidth(0), m_table->viewport()->width() / 2));
+    m_table->setColumnWidth(0, std::min(m_table->columnWidth(0), std::max(0, width() - kAround) / 2));
     QHeaderView *header = m_table->horizontalHeader(); // a long value has widened the last column: stretch it again
     header->setStretchLastSection(false);
     m_table->setColumnWidth(1, 0);

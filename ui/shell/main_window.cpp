@@ -185,7 +185,7 @@ void MainWindow::resetLayout()
     memory->raise();
     timeline->raise();
     resizeDocks({model, plan}, {410, 990}, Qt::Horizontal);
-    resizeDocks({plan, timeline}, {260, 520}, Qt::Vertical);
+    resizeDocks({plan, timeline}, {330, 450}, Qt::Vertical);
     resizeDocks({model, memory}, {410, 370}, Qt::Vertical);
     static_cast<View *>(timeline->widget())->focusTarget()->setFocus();
 }
