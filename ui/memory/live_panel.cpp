@@ -182,6 +182,9 @@ void LivePanel::refreshTable()
         return m_live->memory.blocks[a].bytes > m_live->memory.blocks[b].bytes;
     });
     m_table->set(liveTable(m_live, m_rows));
+    // Names are long, and whole in the tool tips; kind and size stay in view where the pane is narrow.
+    constexpr int kLeastName = 90;
+    m_table->setColumnWidth(0, std::min(m_table->columnWidth(0), std::max(kLeastName, width() / 2)));
     const QString at = m_hovered || m_pinned ? tr("At %1") : tr("Peak at %1");
     m_text->setText(at.arg(instantText(std::llround(seconds * 1e9))) + tr(" on %1: ").arg(qt(m_live->device))
                     + liveText(*m_live, seconds)
