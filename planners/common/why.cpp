@@ -257,12 +257,15 @@ private:
         }
         const plan::Stage &stage = m_plan.stages[id.index()];
         const double shared = 1.0 / static_cast<double>(std::max<std::size_t>(1, stage.replicas()));
-        const double weights = stage.zero >= 3 ? shared : 1;
+        const bool hostStates = stage.memory.limits() && stage.memory.hostStates;
+        const bool hostParameters = stage.memory.limits() && stage.memory.hostParameters;
+        const double weights = hostParameters ? 0 : stage.zero >= 3 ? shared : 1;
         const double gradients = stage.zero >= 2 ? shared : 1;
         const int averaged = !m_plan.exchange.averages()                ? 0
             : m_plan.exchange.averaging.merge == plan::Merge::Corrected ? 2
                                                                         : 1;
-        const double moments = m_plan.optimizer.rule.footprint().states * (stage.zero >= 1 ? shared : 1) + averaged;
+        const double states = hostStates ? 0 : m_plan.optimizer.rule.footprint().states;
+        const double moments = states * (stage.zero >= 1 ? shared : 1) + averaged;
         const double one = static_cast<double>(persistent) / (weights + gradients + moments);
         why.gradientBytes = static_cast<std::int64_t>(one * gradients);
         why.optimizerBytes = static_cast<std::int64_t>(one * moments);

@@ -173,10 +173,16 @@ private Q_SLOTS:
         QCOMPARE(bench.exchange().sparse.scheduling, plan::ExchangeScheduling::Horizontal);
         const double before = bench.seconds();
         auto *network = bench.knob<QComboBox>("exchange-network");
+        const QString rate = network->currentText();
+        QVERIFY2(rate.endsWith("GB/s"), qPrintable(rate));
         Q_EMIT network->activated(1); // a tenth
         QVERIFY2(bench.seconds() > 2 * before, qPrintable(bench.message));
+        QVERIFY(
+            std::abs(network->currentText().section(' ', 0, 0).toDouble() * 10 / rate.section(' ', 0, 0).toDouble() - 1)
+            < 0.01);
         bench.state.undoStack()->undo();
         QCOMPARE(bench.seconds(), before);
+        QCOMPARE(network->currentText(), rate);
     }
 
     /// A row for the table with what a step takes by each strategy; a double click takes it.

@@ -29,6 +29,7 @@ private Q_SLOTS:
     void illegalEditsAreRefusedWithTheReason();
     void editWithoutPlanIsRefused();
     void theNewestSimulationWins();
+    void whatIsTrueNoMoreIsWithdrawn();
     void selectionIsSharedAndClamped();
     void whatCannotBeLoadedIsSaid();
     void plansAreSavedAndOpened();
@@ -238,6 +239,26 @@ void TestStudioState::theNewestSimulationWins()
     QVERIFY(expected.ok());
     QCOMPARE(state.simulation()->report.iterationSeconds, expected->report.iterationSeconds);
     QCOMPARE(simulated.count(), 1); // superseded ones are not shown
+}
+
+void TestStudioState::whatIsTrueNoMoreIsWithdrawn()
+{
+    StudioState state;
+    QVERIFY(testing::loadSample(state));
+    QSignalSpy said(&state, &StudioState::message);
+    QSignalSpy withdrawn(&state, &StudioState::messageWithdrawn);
+    QVERIFY(state.editPlan(QStringLiteral("no room"), [](plan::Plan &plan) {
+        plan.stages[0].memory.filter = plan::MemoryFilter::Delta;
+        plan.stages[0].memory.budgetBytes = 64;
+    }));
+    QTRY_COMPARE(said.size(), 1);
+    QVERIFY(withdrawn.isEmpty());
+    state.undoStack()->undo();
+    QTRY_COMPARE(withdrawn.size(), 1);
+    QCOMPARE(withdrawn[0][0].toString(), said[0][1].toString());
+    QVERIFY(state.editPlan(QStringLiteral("micro-batches"), [](plan::Plan &plan) { plan.microBatches *= 2; }));
+    QTRY_VERIFY(!state.simulating());
+    QCOMPARE(withdrawn.size(), 1);
 }
 
 void TestStudioState::selectionIsSharedAndClamped()

@@ -82,7 +82,7 @@ void ExchangeTab::build()
     }
     for (const plan::ExchangeSchedulingRow &row : plan::kExchangeSchedulings)
         m_scheduling->addItem(QString::fromUtf8(row.name));
-    m_network->addItem(tr("as it is"));
+    m_network->addItem(QString()); // what it has now
     for (const double factor : kFactors)
         m_network->addItem(tr("× %1").arg(factor), factor);
     m_localWeight->setObjectName(QStringLiteral("exchange-local-weight"));
@@ -112,7 +112,10 @@ void ExchangeTab::build()
         tr("Which replicas are one in local steps: machine sums up gradients inside each machine in every step"));
     add(tr("Scheduling"), m_scheduling,
         tr("Order of transfers: as they are ready, rows before sums, or prior rows before delayed ones"));
-    add(tr("Network"), m_network, tr("Bandwidth of all links between devices, for a what-if; undo brings it back"));
+    add(tr("Network"), m_network,
+        tr("The slowest link between machines, or between devices of one. A factor changes all of them in the open "
+           "cluster; "
+           "undo brings them back"));
     m_warnings->setWordWrap(true);
     m_warnings->setTextInteractionFlags(Qt::TextSelectableByMouse);
     m_warnings->setAccessibleName(tr("What this exchange costs or risks"));
@@ -305,6 +308,7 @@ void ExchangeTab::refresh()
     m_kind->setCurrentIndex(static_cast<int>(exchange.policy));
     m_acrossSteps->setChecked(exchange.acrossSteps);
     m_dense->setCurrentIndex(m_dense->findData(static_cast<int>(exchange.dense)));
+    m_network->setItemText(0, tr("%1 GB/s").arg(slowestNetwork(*document->subject.cluster) / 1e9, 0, 'g', 3));
     const plan::DelayedAveraging &averaging = exchange.averaging;
     m_localSteps->setValue(static_cast<int>(averaging.localSteps));
     m_delay->setMaximum(static_cast<int>(averaging.localSteps));

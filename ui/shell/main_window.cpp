@@ -91,6 +91,7 @@ MainWindow::MainWindow(StudioState *state)
 
     connect(m_state, &StudioState::message, this,
             [this](MessageLevel level, const QString &text) { m_messages->show(level, text); });
+    connect(m_state, &StudioState::messageWithdrawn, m_messages, &MessageBar::withdraw);
     connect(m_state, &StudioState::busyChanged, this, &MainWindow::refreshStatus);
     connect(m_state, &StudioState::runChanged, this, [this] {
         refreshActions();

@@ -122,6 +122,12 @@ bool MessageBar::eventFilter(QObject *watched, QEvent *event)
     return QFrame::eventFilter(watched, event);
 }
 
+void MessageBar::withdraw(const QString &text)
+{
+    if (text == m_whole)
+        close();
+}
+
 void MessageBar::close()
 {
     setVisible(false);

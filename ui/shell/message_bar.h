@@ -19,6 +19,7 @@ class MessageBar final : public QFrame {
 public:
     explicit MessageBar(QWidget *parent = nullptr);
     void show(MessageLevel level, const QString &text);
+    void withdraw(const QString &text); ///< goes, if this is what it says
     [[nodiscard]] QString text() const { return m_whole; }
     [[nodiscard]] QString shownText() const { return m_text->text(); } ///< text(), as far as there is room
     /// Opens a box with the whole text, which can be selected there; closed by a click elsewhere and by Esc.

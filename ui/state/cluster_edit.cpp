@@ -44,6 +44,8 @@ Result<Cluster> rebuild(const Cluster &cluster, const Figures &figures)
     return std::move(builder).build();
 }
 
+bool isNetwork(const cluster::Link &link) { return link.kind == cluster::Link::Kind::Network; }
+
 } // namespace
 
 Result<Cluster> withType(const Cluster &cluster, std::size_t type, const cluster::DeviceType &changed)
@@ -69,10 +71,21 @@ Result<Cluster> withRates(const Cluster &cluster, const cluster::TwoLevelRates &
     return rebuild(cluster, figures);
 }
 
+double slowestNetwork(const Cluster &cluster)
+{
+    if (cluster.commModel() == cluster::CommModel::TwoLevel && cluster.nodes().size() > 1)
+        return cluster.twoLevel().interPointToPoint;
+    const bool any = std::ranges::any_of(cluster.links(), isNetwork);
+    double slowest = 0;
+    for (const cluster::Link &link : cluster.links())
+        if ((!any || isNetwork(link)) && (slowest == 0 || link.pointToPoint < slowest))
+            slowest = link.pointToPoint;
+    return slowest;
+}
+
 Result<Cluster> withNetworkSpeed(const Cluster &cluster, double factor)
 {
     Figures figures = figuresOf(cluster);
-    const auto isNetwork = [](const cluster::Link &link) { return link.kind == cluster::Link::Kind::Network; };
     const bool any = std::ranges::any_of(figures.links, isNetwork);
     for (cluster::Link &link : figures.links)
         if (!any || isNetwork(link)) {

@@ -21,6 +21,8 @@ Result<cluster::Cluster> withRates(const cluster::Cluster &cluster, const cluste
 /// Its network @p factor times as fast: the links of that kind and the rates between nodes; where it has none, all
 /// links.
 Result<cluster::Cluster> withNetworkSpeed(const cluster::Cluster &cluster, double factor);
+/// Bytes/s of the slowest of these links; 0: there are none.
+double slowestNetwork(const cluster::Cluster &cluster);
 
 /// All links with the kind and figures of link @p link, itself among them.
 std::vector<std::size_t> linksLike(const cluster::Cluster &cluster, std::size_t link);

@@ -237,9 +237,12 @@ void StudioState::onSimulated(const DocumentPtr &document, const Simulator::Answ
         m_prediction = answer;
         m_simulatedDocument = document;
         m_measured.setPrediction(documentOrigin());
+        if (!m_notSimulated.isEmpty())
+            Q_EMIT messageWithdrawn(std::exchange(m_notSimulated, {}));
         Q_EMIT simulationChanged();
     } else {
-        say(MessageLevel::Error, tr("The plan cannot be simulated: %1").arg(answer.error));
+        m_notSimulated = tr("The plan cannot be simulated: %1").arg(answer.error);
+        say(MessageLevel::Error, m_notSimulated);
         if (!answer.subjectHash.empty())
             Q_EMIT simulationChanged(); // what is measured may be of this plan
     }

@@ -175,7 +175,8 @@ Q_SIGNALS:
     void documentChanged();
     void simulationChanged();
     void keptPlansChanged();
-    void notesChanged(); ///< notes() of the document have come
+    void messageWithdrawn(const QString &text); ///< a message() that is true no more
+    void notesChanged();                        ///< notes() of the document have come
     void selectionChanged();
     void graphChanged();
     void runChanged();
@@ -223,6 +224,7 @@ private:
     Simulator::Answer m_prediction;                            ///< the newest that there is, of m_simulatedDocument
     DocumentPtr m_simulatedDocument;
     std::optional<simulate::Report> m_previousReport;
+    QString m_notSimulated; ///< what message() said of the newest plan; empty: nothing
     Selection m_selection;
     SampledGraph m_graph;
     ClientFactory m_clientFactory;
