@@ -241,7 +241,8 @@ private Q_SLOTS:
                                     "a."sv,
                                     "itself")
                      .ok());
-        const auto last = readPickle("}(" + text("a") + "K\x01" + text("a") + "K\x02u.");
+        const std::string bytes = "}(" + text("a") + "K\x01" + text("a") + "K\x02u."; // values point into it
+        const auto last = readPickle(bytes);
         QVERIFY(last.ok());
         QCOMPARE(last->integer(*last->find(last->root(), "a")).value(), 2);
         QVERIFY(!last->find(last->root(), "b"));
