@@ -169,7 +169,7 @@ private Q_SLOTS:
     {
         QVERIFY(testing::loadSample(*m_state));
         PlanRequest request;
-        request.planner = "auto";
+        request.planner = "dapple";
         request.globalBatch = 8;
         const auto before = m_state->document();
         QVERIFY(m_state->runPlanner(request));

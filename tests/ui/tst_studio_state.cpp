@@ -256,7 +256,7 @@ void TestStudioState::whatIsTrueNoMoreIsWithdrawn()
     state.undoStack()->undo();
     QTRY_COMPARE(withdrawn.size(), 1);
     QCOMPARE(withdrawn[0][0].toString(), said[0][1].toString());
-    QVERIFY(state.editPlan(QStringLiteral("micro-batches"), [](plan::Plan &plan) { plan.microBatches *= 2; }));
+    QVERIFY(state.editPlan(QStringLiteral("micro-batches"), [](plan::Plan &plan) { plan.microBatches = 2; }));
     QTRY_VERIFY(!state.simulating());
     QCOMPARE(withdrawn.size(), 1);
 }
