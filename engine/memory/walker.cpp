@@ -136,7 +136,10 @@ Status Walker::materialise(std::int32_t index)
     if (isPinned(index))
         return {};
     switch (wanted.state) {
-    case State::Resident: return {};
+    case State::Resident:
+        if (wanted.copy > wanted.touched) // fetched ahead, and read for the first time
+            waitFor(wanted.copy);
+        return {};
     case State::Leaving: // its bytes are still here: the host's copy is given up
         std::erase(m_leaving, index);
         m_leavingBytes -= storage(index).bytes;

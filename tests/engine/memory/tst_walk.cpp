@@ -87,7 +87,15 @@ void checkCourse(const Stream &stream, const Limits &limits, const Course &cours
     using Kind = memory::Event::Kind;
     std::map<std::int64_t, std::int32_t> at; // what lies at an offset: each operator reads what was written there last
     std::map<std::int64_t, std::int32_t> host;
+    std::map<std::int32_t, std::int32_t> came; // the copy that brought a storage last
+    std::int32_t awaited = -1; // the last copy from the host that operators have waited for: they end in their order
     for (const memory::Event &event : course.events) {
+        const auto number = static_cast<std::int32_t>(&event - course.events.data());
+        for (std::int32_t w = event.firstWait; w < event.lastWait && event.kind <= Kind::Again; ++w) {
+            const std::int32_t other = course.waits[static_cast<std::size_t>(w)];
+            if (course.events[static_cast<std::size_t>(other)].kind == Kind::In)
+                awaited = std::max(awaited, other);
+        }
         QVERIFY(event.after < static_cast<std::int32_t>(&event - course.events.data()));
         QVERIFY(!limits.fixedPool || event.used <= limits.budget);
         const std::int64_t *place = course.places.data() + event.firstPlace;
@@ -110,6 +118,7 @@ void checkCourse(const Stream &stream, const Limits &limits, const Course &cours
             else
                 QCOMPARE(host.at(event.hostPlace), event.subject);
             write(*place, event.subject);
+            came[event.subject] = number;
             continue;
         }
         const memory::Operator &op = stream.operators[static_cast<std::size_t>(event.subject)];
@@ -117,10 +126,14 @@ void checkCourse(const Stream &stream, const Limits &limits, const Course &cours
             const memory::Storage &read = stream.storages[static_cast<std::size_t>(input)];
             if (read.producer >= 0 || read.hosted)
                 QCOMPARE(at.at(*place), input);
+            if (came.contains(input))
+                QVERIFY2(came[input] <= awaited, "an operator does not wait for what it reads");
             ++place;
         }
-        for (const std::int32_t output : op.outputs)
+        for (const std::int32_t output : op.outputs) {
+            came.erase(output);
             write(*place++, output);
+        }
     }
     for (const Decision &decision : course.decisions) {
         const memory::Event &out = course.events.at(static_cast<std::size_t>(decision.event));
@@ -172,6 +185,7 @@ private slots:
     void everyPolicyKeepsItsBudget();
     void parametersComeFromTheHost_data();
     void parametersComeFromTheHost();
+    void whatCameAheadIsAwaited();
     void parametersStayWhereThereIsRoom();
     void overlappingIsNotSlower();
     void copiesTakeTimeFromOperators();
@@ -284,6 +298,34 @@ void TestWalk::parametersComeFromTheHost()
         const auto same = memory::walk(stream, limits);
         QVERIFY(same && same->decisions == course->decisions && same->places == course->places);
     }
+}
+
+/// Where the host is nearly full, room comes from what was fetched ahead: its reader waits for the copy all the same.
+void TestWalk::whatCameAheadIsAwaited()
+{
+    constexpr int kBlocks = 6;
+    const Stream stream = withParameters(kBlocks, 448);
+    plan::Memory policy;
+    policy.director = MemoryDirector::Swap;
+    policy.latency = 0;
+    int kept = 0;
+    for (const MemoryFilter filter :
+         {MemoryFilter::Delta, MemoryFilter::LeastRecentUsed, MemoryFilter::Size, MemoryFilter::Random})
+        for (const std::int64_t prefetch : {2, 5, 20})
+            for (const std::int64_t hostBytes : {448, 896, 1792, 3584, 7168})
+                for (int percent = 95; percent >= 40; percent -= 5) {
+                    policy.filter = filter;
+                    policy.prefetch = prefetch;
+                    policy.hostBytes = hostBytes;
+                    policy.budgetShare = percent / 100.0;
+                    const Limits limits = memory::limitsOf(policy, stream, 100'000);
+                    const auto course = memory::walk(stream, limits);
+                    if (!course)
+                        continue;
+                    ++kept;
+                    checkCourse(stream, limits, *course);
+                }
+    QVERIFY(kept >= 10);
 }
 
 /// Each comes once then, before the operator that reads it first: with prefetching beside those before it.
