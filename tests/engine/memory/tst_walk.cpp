@@ -185,7 +185,7 @@ private slots:
     void everyPolicyKeepsItsBudget();
     void parametersComeFromTheHost_data();
     void parametersComeFromTheHost();
-    void whatCameAheadIsAwaited();
+    void readersWaitForCopies();
     void parametersStayWhereThereIsRoom();
     void overlappingIsNotSlower();
     void copiesTakeTimeFromOperators();
@@ -300,8 +300,8 @@ void TestWalk::parametersComeFromTheHost()
     }
 }
 
-/// Where the host is nearly full, room comes from what was fetched ahead: its reader waits for the copy all the same.
-void TestWalk::whatCameAheadIsAwaited()
+/// Readers wait for the copies of what they read, however little room there is on the device and on the host.
+void TestWalk::readersWaitForCopies()
 {
     constexpr int kBlocks = 6;
     const Stream stream = withParameters(kBlocks, 448);

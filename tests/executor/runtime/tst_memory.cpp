@@ -236,7 +236,7 @@ Outcome TestMemory::run(const Layout &layout, const std::string &policy, Counts 
                    [&](const program::Program &program, Outcome &outcome) {
                        for (const program::Task &task : program.tasks) {
                            if (const auto *swap = task.as<program::Swap>()) {
-                               counts.swaps += swap->out ? 1 : 0;
+                               counts.swaps += swap->out && task.microBatch >= 0 ? 1 : 0; // without those of the update
                                counts.parameters += program.copyOf(*swap).parameter ? 1 : 0;
                            }
                            const auto *compute = task.as<program::Compute>();
