@@ -2,6 +2,7 @@
 #include "ui/memory/copy_scatter.h"
 
 #include "ui/theme/theme.h"
+#include "ui/widgets/nearest.h"
 #include "ui/widgets/text.h"
 
 #include <QHelpEvent>
@@ -101,16 +102,8 @@ QPointF CopyScatter::placeOf(std::size_t point) const
 
 std::optional<std::size_t> CopyScatter::nearest(const QPointF &place) const
 {
-    std::optional<std::size_t> best;
-    double least = kPickReach;
-    for (std::size_t p = 0; p < m_points.size(); ++p) {
-        const QPointF off = placeOf(p) - place;
-        if (const double distance = std::hypot(off.x(), off.y()); distance < least) {
-            least = distance;
-            best = p;
-        }
-    }
-    return best;
+    return nearestPoint(
+        m_points.size(), [this](std::size_t p) { return placeOf(p); }, place, kPickReach);
 }
 
 QString CopyScatter::textAt(const QPointF &place) const

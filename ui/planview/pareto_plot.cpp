@@ -2,6 +2,7 @@
 #include "ui/planview/pareto_plot.h"
 
 #include "ui/theme/theme.h"
+#include "ui/widgets/nearest.h"
 #include "ui/widgets/text.h"
 #include "ui/widgets/tool_tip.h"
 
@@ -81,16 +82,8 @@ QPointF ParetoPlot::placeOf(std::size_t point) const
 
 std::optional<std::size_t> ParetoPlot::nearest(const QPointF &place) const
 {
-    std::optional<std::size_t> best;
-    double least = kParetoReach;
-    for (std::size_t p = 0; p < m_points.size(); ++p) {
-        const QPointF off = placeOf(p) - place;
-        if (const double distance = std::hypot(off.x(), off.y()); distance < least) {
-            least = distance;
-            best = p;
-        }
-    }
-    return best;
+    return nearestPoint(
+        m_points.size(), [this](std::size_t p) { return placeOf(p); }, place, kParetoReach);
 }
 
 QString ParetoPlot::textAt(const QPointF &place) const
