@@ -26,6 +26,7 @@ constexpr std::chrono::seconds kDeadline{60};
 constexpr std::int64_t kFirstBytes = 64;
 constexpr std::int64_t kFactor = 4;
 constexpr int kFewestRounds = 5;
+constexpr int kFewestLongRounds = 3;
 constexpr int kMostRounds = 200;
 constexpr int kTag = 1;
 constexpr double kShortest = 1e-7; ///< seconds of a collective
@@ -115,8 +116,11 @@ private:
             const int inARow = kind == Collective::Broadcast ? 1 : kInARow; // its root does not wait for the others
             const Point point{cost::curveName(kind, static_cast<std::size_t>(members)), bytes, sharesCores(), inARow,
                               1};
-            if (const Status status = measure(point, once); !status)
-                return status;
+            const Result<double> round = measure(point, once);
+            if (!round)
+                return round.error();
+            if (*round > m_options.longRound)
+                break;
         }
         return {};
     }
@@ -150,8 +154,11 @@ private:
                 }
                 return {};
             };
-            if (const Status status = measure({cost::kMessageCurve, bytes, false, 1, 2}, once); !status)
-                return status;
+            const Result<double> round = measure({cost::kMessageCurve, bytes, false, 1, 2}, once);
+            if (!round)
+                return round.error();
+            if (*round > m_options.longRound)
+                break;
         }
         return {};
     }
@@ -244,15 +251,16 @@ private:
         int inARow;     ///< times of a round
         double share;   ///< of one of these times
     };
-    /// Medians over rounds that all ranks begin together; how many is agreed on after the first.
+    /// Medians over rounds that all ranks begin together; how many is agreed on after the first. Seconds of a round,
+    /// the same on all.
     template <class Once>
-    Status measure(const Point &point, const Once &once)
+    Result<double> measure(const Point &point, const Once &once)
     {
-        double rounds = kFewestRounds;
+        double rounds = kFewestRounds, spent = 0;
         std::vector<double> seconds;
         for (int round = 0; round < static_cast<int>(rounds); ++round) {
             if (const Status status = m_comm.barrier(kDeadline); !status)
-                return status;
+                return status.error();
             const auto begin = Clock::now();
             const double before = computedSeconds();
             for (int piece = 0; piece < kPiecesBefore && point.afterWork; ++piece)
@@ -260,21 +268,23 @@ private:
             double worked = computedSeconds() - before;
             for (int time = 0; time < point.inARow; ++time)
                 if (const Status status = once(); !status)
-                    return status;
-            double spent = secondsFrom(begin);
+                    return status.error();
+            spent = secondsFrom(begin);
             if (const Status status = slowest(spent); !status)
-                return status;
+                return status.error();
             if (const Status status = point.afterWork ? busiestCore(worked) : Status(); !status)
-                return status;
+                return status.error();
             if (round > 0) // the first one is for setup
                 seconds.push_back((point.afterWork ? spent - worked : spent) / point.inARow);
             if (round == 1)
-                rounds = std::clamp(m_options.secondsPerPoint / std::max(spent, 1e-9),
-                                    static_cast<double>(kFewestRounds), static_cast<double>(kMostRounds));
+                rounds =
+                    std::clamp(m_options.secondsPerPoint / std::max(spent, 1e-9),
+                               static_cast<double>(spent > m_options.longRound ? kFewestLongRounds : kFewestRounds),
+                               static_cast<double>(kMostRounds));
         }
         m_curves[point.curve].push_back(
             {static_cast<double>(point.bytes), Seconds(std::max(median(std::move(seconds)), kShortest) / point.share)});
-        return {};
+        return spent;
     }
 
     /// The processor seconds of every rank become those of the core whose ranks have the most of them together.

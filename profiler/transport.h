@@ -23,14 +23,16 @@ struct TransportFigures {
 struct TransportOptions {
     std::int64_t mostBytes = std::int64_t{16} << 20; ///< of a member's data
     double secondsPerPoint = 0.02;
-    int cores = 0; ///< of the machine, to which its ranks are dealt out in turn; 0: one for each rank
+    double longRound = 0.5; ///< seconds of a round from which on larger sizes show bandwidth alone, and are left out
+    int cores = 0;          ///< of the machine, to which its ranks are dealt out in turn; 0: one for each rank
 };
 
 /// Collective: every rank of @p communicator calls it, each already on its own cores. Times of every collective among
 /// the first 2, 4, 8 ... and all ranks, and of messages between ranks 0 and 1, over sizes from 64 bytes on by factors
-/// of 4; medians, of the slowest member. Where ranks share cores they come to a collective from work, as in a run, and
-/// all of them are in a group of so many at once. Where ranks share cores, also by how much longer they compute while
-/// an all-reduce is under way. Rank 0 gets the figures, the others get none. Errors: those of the transport.
+/// of 4, as far as rounds of them are not long; medians, of the slowest member. Where ranks share cores
+/// they come to a collective from work, as in a run, and all of them are in a group of so many at once. Where ranks
+/// share cores, also by how much longer they compute while an all-reduce is under way. Rank 0 gets the figures, the
+/// others get none. Errors: those of the transport.
 Result<TransportFigures> measureTransport(comm::Communicator &communicator, const TransportOptions &options = {});
 
 /// Figures as the file in which ranks return them; the same text as in a profile.

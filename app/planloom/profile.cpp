@@ -10,6 +10,7 @@
 #include "profiler/transport.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
@@ -94,7 +95,9 @@ Result<Task> taskOf(const ProfileOptions &options)
 /// Runs the ranks that measure messages and collectives, and waits for them.
 Status runRanks(int ranks, const std::string &file, Progress &progress)
 {
-    constexpr std::chrono::seconds kLimit{120};
+    // Of groups of each size; the slowest network takes some 60 s, where each of five collectives ends just below the
+    // longest round.
+    const std::chrono::seconds limit = std::chrono::seconds(120) * std::bit_width(static_cast<unsigned>(ranks));
     constexpr int kReadMilliseconds = 50;
     const agent::Scratch scratch;
     const auto command = agent::ranksCommand(ranks, {"transport", "--out", file}, scratch);
@@ -103,7 +106,7 @@ Status runRanks(int ranks, const std::string &file, Progress &progress)
     auto child = agent::Child::start(*command);
     if (!child)
         return child.error();
-    const auto end = std::chrono::steady_clock::now() + kLimit;
+    const auto end = std::chrono::steady_clock::now() + limit;
     std::string said;
     auto exit = child->poll();
     for (; !exit; exit = child->poll()) {
@@ -112,7 +115,7 @@ Status runRanks(int ranks, const std::string &file, Progress &progress)
             return cancelled();
         if (std::chrono::steady_clock::now() > end)
             return failed(
-                fmt::format("the ranks that measure messages did not end within {} s: {}", kLimit.count(), said));
+                fmt::format("the ranks that measure messages did not end within {} s: {}", limit.count(), said));
     }
     if (exit->status != 0 || exit->signal != 0)
         return failed(fmt::format("the ranks that measure messages ended with {}: {}", agent::describe(*exit),

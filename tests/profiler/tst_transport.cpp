@@ -20,11 +20,43 @@ class TestTransport : public QObject {
 private slots:
     void measuresEveryMesh_data();
     void measuresEveryMesh();
+    void longRoundsEndACurve();
     void figuresTravelAsText();
     void workCoversTheCollective();
     void coreTimeOfACollective();
     void theClockGivesBackWhatWasMeasured();
 };
+
+namespace {
+
+constexpr int kRanks = 3;
+
+/// What each of three ranks gets; @p problem: what went wrong.
+std::vector<TransportFigures> measured(const TransportOptions &options, std::string &problem)
+{
+    comm::LocalGroup group(kRanks);
+    std::vector<TransportFigures> figures(kRanks);
+    std::vector<std::string> problems(kRanks);
+    {
+        std::vector<std::jthread> threads;
+        for (int rank = 0; rank < kRanks; ++rank) {
+            threads.emplace_back([&, rank] {
+                runtime::pinToShare(rank, kRanks);
+                const auto end = group.end(rank);
+                auto own = measureTransport(*end, options);
+                if (own)
+                    figures[static_cast<std::size_t>(rank)] = std::move(*own);
+                else
+                    problems[static_cast<std::size_t>(rank)] = own.error().text();
+            });
+        }
+    }
+    for (const std::string &each : problems)
+        problem += each;
+    return figures;
+}
+
+} // namespace
 
 void TestTransport::measuresEveryMesh_data()
 {
@@ -36,26 +68,10 @@ void TestTransport::measuresEveryMesh_data()
 void TestTransport::measuresEveryMesh()
 {
     QFETCH(int, cores);
-    constexpr int kRanks = 3;
-    comm::LocalGroup group(kRanks);
-    std::vector<TransportFigures> figures(kRanks);
-    std::vector<std::string> problems(kRanks);
-    {
-        std::vector<std::jthread> threads;
-        for (int rank = 0; rank < kRanks; ++rank) {
-            threads.emplace_back([&, rank] {
-                runtime::pinToShare(rank, kRanks);
-                const auto end = group.end(rank);
-                auto measured = measureTransport(*end, {4096, 1e-4, cores});
-                if (measured)
-                    figures[static_cast<std::size_t>(rank)] = std::move(*measured);
-                else
-                    problems[static_cast<std::size_t>(rank)] = measured.error().text();
-            });
-        }
-    }
-    for (const std::string &problem : problems)
-        QCOMPARE(problem, std::string());
+    std::string problem;
+    const std::vector<TransportFigures> figures =
+        measured({.mostBytes = 4096, .secondsPerPoint = 1e-4, .cores = cores}, problem);
+    QCOMPARE(problem, std::string());
     QVERIFY(figures[1].curves.empty() && figures[2].curves.empty());
     const Curves &curves = figures[0].curves;
     for (const char *name : {"all-reduce/2", "all-reduce/3", "reduce-scatter/2", "all-gather/3", "all-to-all/2",
@@ -68,6 +84,18 @@ void TestTransport::measuresEveryMesh()
             QVERIFY(point.seconds.value() > 0);
     }
     QCOMPARE(curves.size(), std::size_t{11}); // five collectives over 2 and 3 ranks, and messages
+}
+
+/// On a network that is slow for every size the first one stands for all.
+void TestTransport::longRoundsEndACurve()
+{
+    std::string problem;
+    const std::vector<TransportFigures> figures =
+        measured({.mostBytes = 4096, .secondsPerPoint = 1, .longRound = 0}, problem);
+    QCOMPARE(problem, std::string());
+    QCOMPARE(figures[0].curves.size(), std::size_t{11});
+    for (const auto &[name, points] : figures[0].curves)
+        QVERIFY2(points.size() == 1 && points[0].bytes == 64, name.c_str());
 }
 
 void TestTransport::figuresTravelAsText()
