@@ -88,9 +88,23 @@ class Lab:
         with open(os.path.join(self.file(name), "summary.json")) as text:
             return json.load(text)
 
-    def losses(self, name):
+    def steps(self, name):
         with open(os.path.join(self.file(name), "metrics.jsonl")) as text:
-            return [entry["loss"] for entry in map(json.loads, text) if "samples_per_second" in entry]
+            return [entry for entry in map(json.loads, text) if "samples_per_second" in entry]
+
+    def losses(self, name):
+        return [entry["loss"] for entry in self.steps(name)]
+
+    def seconds(self, name, together=1):
+        """Of a step, the first left out; of each so many that follow one another, their mean."""
+        each = [entry["seconds"] for entry in self.steps(name)[1:]]
+        return [sum(each[k : k + together]) / together for k in range(len(each) - together + 1)]
+
+
+def measured(seconds, rounds):
+    """Of the steps of all rounds: of one round the median. Of several the time that a tenth of the steps stay below: what else a machine does makes
+    steps longer only, by minutes of it and for each run by another amount."""
+    return sorted(seconds)[len(seconds) // (2 if rounds == 1 else 10)]
 
 
 def largest_difference(losses, others):
