@@ -59,10 +59,11 @@ class Lab:
             sys.exit(f"{' '.join(command)}\n{done.stderr}")
         return done.stdout
 
-    def profile(self, plan, name="profile.json"):
-        """Operators as this machine runs those of `plan`, with messages and collectives as the shaped network carries them, which are measured once;
-        where hosts have several ranks, as their memory does."""
+    def profile(self, plan, name="profile.json", network=False):
+        """Operators as this machine runs those of `plan`, with messages and collectives as the shaped network carries them, which are measured
+        once, or again with `network`; where hosts have several ranks, as their memory does."""
         path = self.file(name)
+        self.network = None if network else self.network
         self.run([self.planloom, "profile", "--plan", plan, "--threads", "1", "-o", path, "--quiet"],
                  shaped=self.network is None and self.per_host == 1)
         with open(path) as text:
@@ -94,17 +95,6 @@ class Lab:
 
     def losses(self, name):
         return [entry["loss"] for entry in self.steps(name)]
-
-    def seconds(self, name, together=1):
-        """Of a step, the first left out; of each so many that follow one another, their mean."""
-        each = [entry["seconds"] for entry in self.steps(name)[1:]]
-        return [sum(each[k : k + together]) / together for k in range(len(each) - together + 1)]
-
-
-def measured(seconds, rounds):
-    """Of the steps of all rounds: of one round the median. Of several the time that a tenth of the steps stay below: what else a machine does makes
-    steps longer only, by minutes of it and for each run by another amount."""
-    return sorted(seconds)[len(seconds) // (2 if rounds == 1 else 10)]
 
 
 def largest_difference(losses, others):
