@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Timelines as files, and what inspect tells of files of other programs.
 #include "app/cli_fixture.h"
-#include "engine/analysis/kineto_ranks.h"
+#include "tests/engine/analysis/kineto_ranks.h"
 
 #include <QJsonArray>
 #include <QJsonDocument>

@@ -64,7 +64,7 @@ void AnalysisPanel::fill()
 {
     m_save->setEnabled(m_findings != nullptr);
     m_title->setText(m_findings ? m_findings->title(what()) : tr("There is no trace"));
-    m_table->set(m_findings ? m_findings->table(what()) : TableData());
+    m_table->set(m_findings ? findingsTable(m_findings, what()) : TableData());
 }
 
 void AnalysisPanel::onRow(int row)

@@ -21,7 +21,6 @@ class AnalysisPanel final : public QWidget {
 
 public:
     using What = TraceFindings::What;
-    using FindingsPtr = std::shared_ptr<const TraceFindings>;
 
     explicit AnalysisPanel(QWidget *parent = nullptr);
     /// Null: there is no trace. @p isAligned: its clocks have been put right.
@@ -36,7 +35,7 @@ public:
     [[nodiscard]] QPushButton *alignButton() { return m_align; }
     [[nodiscard]] QString title() const { return m_title->text(); }
     [[nodiscard]] QString clocks() const { return m_clocks->text(); }
-    [[nodiscard]] std::string csv() const { return m_findings ? m_findings->csv(what()) : std::string(); }
+    [[nodiscard]] std::string csv() const { return m_findings ? findingsCsv(m_findings, what()) : std::string(); }
 
 Q_SIGNALS:
     void shown(); ///< came into sight

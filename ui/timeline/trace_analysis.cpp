@@ -99,7 +99,7 @@ void TraceAnalysis::refresh()
     });
 }
 
-void TraceAnalysis::take(std::shared_ptr<const TraceFindings> findings)
+void TraceAnalysis::take(FindingsPtr findings)
 {
     constexpr std::size_t kMostMarks = 1000;
     const std::int64_t offset = m_model.hasMeasured() ? 0 : m_model.offset();

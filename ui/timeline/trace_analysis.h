@@ -39,7 +39,7 @@ private:
     using TracePtr = std::shared_ptr<const trace::Trace>;
     [[nodiscard]] TracePtr shownTrace() const;
     void refresh();
-    void take(std::shared_ptr<const TraceFindings> findings);
+    void take(FindingsPtr findings);
     /// Shows the opened trace so.
     void reshape(bool align, analysis::GroupBy by);
     void showCollective(std::size_t collective);

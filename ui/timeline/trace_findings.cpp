@@ -27,6 +27,83 @@ double shareOf(std::int64_t part, std::int64_t whole)
 
 QString meanText(double nanoseconds) { return nanosecondsText(std::llround(nanoseconds)); }
 
+TableData rankTable(const TraceFindings &of)
+{
+    TableData table{{QObject::tr("Rank"), QObject::tr("Came last to"), QObject::tr("Of"), QObject::tr("Others waited"),
+                     QObject::tr("It waited")},
+                    {}};
+    for (const analysis::RankLateness &rank : of.ranks)
+        table.rows.push_back({textCell(of.device(rank.rank)), countCell(rank.last), countCell(rank.collectives),
+                              spanCell(rank.caused), spanCell(rank.waited)});
+    return table;
+}
+
+std::vector<Cell> collectiveRow(const TraceFindings &of, std::size_t row)
+{
+    const analysis::Collective &each = of.collectives.all[of.latest[row]];
+    const trace::Record &last = of.trace->records[of.collectives.last(each).record];
+    const trace::TaskInfo &task = *of.trace->task(last.task);
+    const auto communicator = static_cast<std::size_t>(each.communicator);
+    return {{qt(task.id), {}, theme().hue(of.trace->kind(task.kind).hue)},
+            textCell(of.device(last.rank)),
+            spanCell(each.behind),
+            spanCell(each.waited),
+            spanCell(of.collectives.arrivalsOf(each).front().waited),
+            countCell(static_cast<std::int64_t>(each.count)),
+            {instantText(last.start), static_cast<double>(last.start)},
+            countCell(last.step),
+            textCell(each.communicator < 0 ? std::string("–") : of.collectives.communicators[communicator])};
+}
+
+TableData collectiveTable(const FindingsPtr &of)
+{
+    TableData table{{QObject::tr("Collective"), QObject::tr("Came last"), QObject::tr("Behind the next"),
+                     QObject::tr("Others waited"), QObject::tr("Longest"), QObject::tr("Members"), QObject::tr("At"),
+                     QObject::tr("Step"), QObject::tr("Communicator")},
+                    {}};
+    table.rows.resize(of->latest.size());
+    table.makeRow = [of](std::size_t row) { return collectiveRow(*of, row); };
+    return table;
+}
+
+TableData deviceTable(const TraceFindings &of)
+{
+    TableData table{{QObject::tr("Device"), QObject::tr("Computes"), QObject::tr("Moves data"), QObject::tr("Waits"),
+                     QObject::tr("No work"), QObject::tr("Communication"), QObject::tr("Hidden"),
+                     QObject::tr("Hidden share")},
+                    {}};
+    const auto row = [&](const std::string &name, const analysis::DeviceTime &time) {
+        table.rows.push_back({textCell(name), spanCell(time.computing), spanCell(time.moving), spanCell(time.waiting),
+                              spanCell(time.withoutWork), spanCell(time.communication), spanCell(time.hidden),
+                              shareCell(time.hiddenShare())});
+    };
+    if (of.devices.size() > 1)
+        row(QObject::tr("all devices").toStdString(), analysis::total(of.devices));
+    for (const analysis::DeviceTime &each : of.devices)
+        row(of.device(each.rank), each);
+    return table;
+}
+
+/// Of kernels.
+TableData namedTable(const TraceFindings &of)
+{
+    TableData table{{QObject::tr("Kernel or task"), QObject::tr("Kind"), QObject::tr("Count"), QObject::tr("Sum"),
+                     QObject::tr("Share"), QObject::tr("Mean"), QObject::tr("P95"), QObject::tr("Max")},
+                    {}};
+    for (const analysis::Kernel &kernel : of.kernels) {
+        const trace::KindInfo &kind = of.trace->kind(kernel.kind);
+        table.rows.push_back({textCell(kernel.name),
+                              {qt(kind.name), {}, theme().hue(kind.hue)},
+                              countCell(kernel.count),
+                              spanCell(kernel.sum),
+                              shareCell(kernel.share),
+                              {meanText(kernel.mean), kernel.mean},
+                              spanCell(kernel.p95),
+                              spanCell(kernel.most)});
+    }
+    return table;
+}
+
 } // namespace
 
 TraceFindings TraceFindings::in(std::shared_ptr<const trace::Trace> trace, const std::optional<trace::Window> &window)
@@ -70,85 +147,22 @@ std::optional<std::size_t> TraceFindings::collectiveOf(What what, int row) const
     return worst;
 }
 
-TableData TraceFindings::table(What what) const
+TableData findingsTable(const FindingsPtr &findings, TraceFindings::What what)
 {
-    TableData table;
     switch (what) {
-    case What::Ranks:
-        table.headers = {QObject::tr("Rank"), QObject::tr("Came last to"), QObject::tr("Of"),
-                         QObject::tr("Others waited"), QObject::tr("It waited")};
-        for (const analysis::RankLateness &rank : ranks)
-            table.rows.push_back({textCell(device(rank.rank)), countCell(rank.last), countCell(rank.collectives),
-                                  spanCell(rank.caused), spanCell(rank.waited)});
-        break;
-    case What::Collectives:
-        table.headers = {QObject::tr("Collective"),
-                         QObject::tr("Came last"),
-                         QObject::tr("Behind the next"),
-                         QObject::tr("Others waited"),
-                         QObject::tr("Longest"),
-                         QObject::tr("Members"),
-                         QObject::tr("At"),
-                         QObject::tr("Step"),
-                         QObject::tr("Communicator")};
-        table.rows.resize(latest.size());
-        table.makeRow = [findings = *this](std::size_t row) -> std::vector<Cell> {
-            const analysis::Collective &each = findings.collectives.all[findings.latest[row]];
-            const trace::Record &last = findings.trace->records[findings.collectives.last(each).record];
-            const trace::TaskInfo &task = *findings.trace->task(last.task);
-            const std::string communicator = each.communicator < 0
-                ? std::string("–")
-                : findings.collectives.communicators[static_cast<std::size_t>(each.communicator)];
-            return {{qt(task.id), {}, theme().hue(findings.trace->kind(task.kind).hue)},
-                    textCell(findings.device(last.rank)),
-                    spanCell(each.behind),
-                    spanCell(each.waited),
-                    spanCell(findings.collectives.arrivalsOf(each).front().waited),
-                    countCell(static_cast<std::int64_t>(each.count)),
-                    {instantText(last.start), static_cast<double>(last.start)},
-                    countCell(last.step),
-                    textCell(communicator)};
-        };
-        break;
-    case What::Devices: {
-        table.headers = {QObject::tr("Device"), QObject::tr("Computes"),    QObject::tr("Moves data"),
-                         QObject::tr("Waits"),  QObject::tr("No work"),     QObject::tr("Communication"),
-                         QObject::tr("Hidden"), QObject::tr("Hidden share")};
-        const auto row = [&](const std::string &name, const analysis::DeviceTime &time) {
-            table.rows.push_back({textCell(name), spanCell(time.computing), spanCell(time.moving),
-                                  spanCell(time.waiting), spanCell(time.withoutWork), spanCell(time.communication),
-                                  spanCell(time.hidden), shareCell(time.hiddenShare())});
-        };
-        if (devices.size() > 1)
-            row(QObject::tr("all devices").toStdString(), analysis::total(devices));
-        for (const analysis::DeviceTime &each : devices)
-            row(device(each.rank), each);
-        break;
+    case TraceFindings::What::Ranks: return rankTable(*findings);
+    case TraceFindings::What::Collectives: return collectiveTable(findings);
+    case TraceFindings::What::Devices: return deviceTable(*findings);
+    case TraceFindings::What::Kernels: break;
     }
-    case What::Kernels:
-        table.headers = {QObject::tr("Kernel or task"), QObject::tr("Kind"), QObject::tr("Count"), QObject::tr("Sum"),
-                         QObject::tr("Share"),          QObject::tr("Mean"), QObject::tr("P95"),   QObject::tr("Max")};
-        for (const analysis::Kernel &kernel : kernels) {
-            const trace::KindInfo &kind = trace->kind(kernel.kind);
-            table.rows.push_back({textCell(kernel.name),
-                                  {qt(kind.name), {}, theme().hue(kind.hue)},
-                                  countCell(kernel.count),
-                                  spanCell(kernel.sum),
-                                  shareCell(kernel.share),
-                                  {meanText(kernel.mean), kernel.mean},
-                                  spanCell(kernel.p95),
-                                  spanCell(kernel.most)});
-        }
-        break;
-    }
-    return table;
+    return namedTable(*findings);
 }
 
-std::string TraceFindings::csv(What what) const
+std::string findingsCsv(const FindingsPtr &findings, TraceFindings::What what)
 {
-    if (what == What::Kernels)
-        return analysis::toCsv(*trace, kernels);
-    TableData rows = table(what);
+    if (what == TraceFindings::What::Kernels)
+        return analysis::toCsv(*findings->trace, findings->kernels);
+    const TableData rows = findingsTable(findings, what);
     const auto field = [](const QString &text) {
         QString quoted = text;
         return (text.contains(QLatin1Char(',')) || text.contains(QLatin1Char('"'))

@@ -35,8 +35,6 @@ struct TraceFindings {
     /// The collective that a row of a table is about; of a rank the one that waited longest for it. Nothing: the table
     /// has none, or the rank came last to none.
     [[nodiscard]] std::optional<std::size_t> collectiveOf(What what, int row) const;
-    [[nodiscard]] TableData table(What what) const;
-    [[nodiscard]] std::string csv(What what) const;
     /// A line above the table.
     [[nodiscard]] QString title(What what) const;
     /// How far the clocks are apart and how sure that is; empty: there is one clock.
@@ -44,5 +42,12 @@ struct TraceFindings {
     /// Who came last, by how much, and why.
     [[nodiscard]] QString lateText(std::size_t collective, const analysis::LateCause &cause) const;
 };
+
+using FindingsPtr = std::shared_ptr<const TraceFindings>;
+
+/// Rows of many collectives are made when they are shown; the table keeps @p findings.
+TableData findingsTable(const FindingsPtr &findings, TraceFindings::What what);
+/// All rows with a header; times in seconds for kernels, else in nanoseconds.
+std::string findingsCsv(const FindingsPtr &findings, TraceFindings::What what);
 
 } // namespace planloom::ui
