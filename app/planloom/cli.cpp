@@ -422,10 +422,13 @@ std::string formatList()
 
 void addRest(Command &command)
 {
-    CLI::App *compareVerb = addVerb(command, "compare", "Lay two plans, runs or reports of bench gpu side by side",
-                                    "planloom compare a.plan.json b.plan.json",
-                                    [&command](Output &output) { return compare(command.compare, output); });
-    compareVerb->add_option("a", command.compare.a, "Plan file, folder of a run, or report of bench gpu")->required();
+    CLI::App *compareVerb =
+        addVerb(command, "compare", "Lay two plans, runs, traces or reports of bench gpu side by side",
+                "planloom compare a.plan.json b.plan.json",
+                [&command](Output &output) { return compare(command.compare, output); });
+    compareVerb
+        ->add_option("a", command.compare.a, "Plan file, folder of a run, trace of any program, or report of bench gpu")
+        ->required();
     compareVerb->add_option("b", command.compare.b, "The same")->required();
 
     CLI::App *exportVerb = addVerb(command, "export", "Write a plan or a run in another program's format",

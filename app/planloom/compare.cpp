@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/planloom/report.h"
 #include "app/planloom/sources.h"
+#include "app/planloom/trace_report.h"
 #include "app/planloom/verbs.h"
 #include "engine/compare/comparison.h"
 #include "engine/plan/difference.h"
@@ -262,6 +263,8 @@ Status compare(const CompareOptions &options, Output &output)
 {
     if (isGpuCheck(options.a) || isGpuCheck(options.b))
         return compareGpuChecks(options, output);
+    if (isTraceFile(options.a) && isTraceFile(options.b))
+        return compareTraces(options.a, options.b, output);
     auto a = load(options.a);
     if (!a)
         return a.error();

@@ -4,6 +4,7 @@
 #include "app/planloom/inspect_memory.h"
 #include "app/planloom/report.h"
 #include "app/planloom/sources.h"
+#include "app/planloom/trace_report.h"
 #include "app/planloom/verbs.h"
 #include "engine/base/files.h"
 #include "engine/cluster/cores.h"
@@ -491,6 +492,7 @@ Status inspectTrace(const std::string &path, Output &output)
                                 format(Seconds(round->secondsPerStep()))));
     for (const std::string &note : read->notes)
         output.line("note          " + note);
+    const ordered_json report = reportTrace(*trace, output);
     output.result(ordered_json{{"kind", "trace"},
                                {"clock", trace->clock},
                                {"ranks", trace->ranks.size()},
@@ -500,7 +502,8 @@ Status inspectTrace(const std::string &path, Output &output)
                                {"records", trace->records.size()},
                                {"dropped", trace->dropped},
                                {"seconds", seconds},
-                               {"notes", read->notes}});
+                               {"notes", read->notes},
+                               {"report", report}});
     return {};
 }
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Timelines as files, and what inspect tells of files of other programs.
 #include "app/cli_fixture.h"
+#include "tests/engine/analysis/kineto_ranks.h"
 
 #include <QJsonArray>
 #include <QJsonDocument>
 #include <QJsonObject>
 #include <QTest>
+
+#include <cmath>
 
 using namespace planloom::testing;
 
@@ -55,6 +58,38 @@ private Q_SLOTS:
             QVERIFY2(done.status == 0, done.err.constData());
             QCOMPARE(readAll(at("out")), readAll(at(name)));
         }
+    }
+
+    /// What inspect finds in a trace, and compare in two: a kernel that is 2 % slower.
+    void findings()
+    {
+        planloom::tests::KinetoRanks ranks;
+        ranks.lateStep = -1;
+        ranks.steps = 40;
+        QVERIFY(write(at("a.json"), QByteArray::fromStdString(ranks.textOf(0))));
+        ranks.slower = 1.02;
+        ranks.seed = 5;
+        QVERIFY(write(at("b.json"), QByteArray::fromStdString(ranks.textOf(0))));
+        const QJsonObject report = inspected("a.json")["report"].toObject();
+        QCOMPARE(report["kernels"].toArray().size(), 3);
+        QCOMPARE(report["kernels"][0]["count"].toInteger(), 40);
+        QCOMPARE(report["devices"].toArray().size(), 1);
+        QCOMPARE(report["hidden_share"].toDouble(), 0.0);
+        const Done text = run({"inspect", "a.json"});
+        QVERIFY2(text.out.contains("HIDDEN") && text.out.contains("gemm_a"), text.out.constData());
+        const Done done = run({"compare", "a.json", "b.json", "--json"});
+        QVERIFY2(done.status == 0, done.err.constData());
+        const QJsonObject compared = QJsonDocument::fromJson(done.out).object();
+        QCOMPARE(compared["kernels"][0]["name"].toString(), "gemm_a");
+        QVERIFY(compared["kernels"][0]["sure"].toBool());
+        QVERIFY(std::abs(compared["kernels"][0]["change"].toDouble() - 0.02) < 0.003);
+        const Done table = run({"compare", "a.json", "b.json"});
+        QVERIFY2(table.out.contains("kernels or tasks take another time in B, surely"), table.out.constData());
+        // Of ours: members of an exchange by their groups.
+        QCOMPARE(run({"simulate", "nano.json", "--trace", "own.pltrace", "--quiet"}).status, 0);
+        const QJsonObject own = inspected("own.pltrace")["report"].toObject();
+        QCOMPARE(own["devices"].toArray().size(), 8);
+        QCOMPARE(own["clocks"].toArray().size(), 0);
     }
 
     void memorySnapshot()

@@ -46,6 +46,7 @@ ENGINE = {
     "export": ["graph", "plan", "program", "trace", "simulate"],
     "store": ["simulate", "run"],
     "compare": ["simulate", "run"],
+    "analysis": ["trace"],
 }
 PLANNERS = ["admm", "auto", "automap", "dapple", "data_parallel", "gnn", "gpipe", "manual", "oneflow", "pipedream", "spp", "whale"]
 VIEWS = ["cluster", "compare", "memory", "model", "placement", "planview", "run", "timeline"]

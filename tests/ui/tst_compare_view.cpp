@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/engine/analysis/kineto_ranks.h"
 #include "tests/ui/run_folder.h"
 #include "tests/ui/studio_fixture.h"
 #include "ui/compare/compare_view.h"
@@ -294,6 +295,35 @@ private Q_SLOTS:
         QTRY_VERIFY_WITH_TIMEOUT(m_view->isEmpty(), 30'000);
         QVERIFY(m_view->noteLabel()->text().contains(QStringLiteral("! B: ")));
         QVERIFY(m_view->noteLabel()->text().contains(QStringLiteral("is not the folder of a run")));
+    }
+
+    /// A kernel that is 2 % slower in B stands first; plans come back afterwards.
+    void slowerKernelOfTwoTraces()
+    {
+        tests::KinetoRanks ranks;
+        ranks.ranks = 1;
+        ranks.steps = 40;
+        ranks.lateStep = -1;
+        for (const char *name : {"a.json", "b.json"}) {
+            std::ofstream(at(QString::fromLatin1(name)).toStdString()) << ranks.textOf(0);
+            ranks.slower = 1.02;
+            ranks.seed = 7;
+        }
+        m_view->setSource(0, {SourceKind::TraceFile, at(QStringLiteral("a.json")), -1});
+        m_view->setSource(1, {SourceKind::TraceFile, at(QStringLiteral("b.json")), -1});
+        QTRY_VERIFY(!m_view->isEmpty() && m_view->kernels()->model()->rowCount() == 3);
+        QCOMPARE(m_view->tabs()->currentWidget(), m_view->kernels());
+        const auto text = [this](int column) { return m_view->kernels()->model()->index(0, column).data().toString(); };
+        QCOMPARE(text(0), QStringLiteral("gemm_a"));
+        const double change = text(2).section(QLatin1Char(' '), 0, 0).toDouble(); // percent
+        QVERIFY2(change > 1.7 && change < 2.3, qPrintable(text(2)));
+        QCOMPARE(text(4), QStringLiteral("yes"));
+        QVERIFY2(m_view->noteLabel()->text().contains(QStringLiteral("gemm_a +")),
+                 qPrintable(m_view->noteLabel()->text()));
+        QVERIFY(m_view->lanes()->rowTexts().size() >= 2);
+        m_view->setSource(0, {SourceKind::TraceFile, at(QStringLiteral("none.json")), -1});
+        QTRY_VERIFY(m_view->isEmpty());
+        QVERIFY(m_view->noteLabel()->text().contains(QStringLiteral("none.json")));
     }
 };
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What is in use on a device at a moment: the table, the addresses, the values under the mouse, and old figures.
+#include "ui/memory/live_table.h"
+#include "ui/memory/snapshot_device.h"
+#include "ui/memory/snapshot_window.h"
 #include "ui/memory/curve.h"
 #include "ui/memory/memory_view.h"
 #include "ui/studio_fixture.h"
@@ -29,6 +32,7 @@ private Q_SLOTS:
     void manyBuffersAreDrawnTogether();
     void anotherPlanIsComputedAgain();
     void whatCannotBeSimulatedIsPale();
+    void aSnapshotIsAMapOfAddresses();
 
 private:
     void settle();
@@ -278,6 +282,58 @@ void TestLivePanel::whatCannotBeSimulatedIsPale()
     QVERIFY(!m_view->pale() && !veiled(m_view->chart()));
     settle();
     QTRY_VERIFY(!veiled(live()->table()));
+}
+
+/// Two segments, the second one taken later and given back; a block from before, one that stays, one that is freed.
+void TestLivePanel::aSnapshotIsAMapOfAddresses()
+{
+    using trace::Allocations;
+    using Action = Allocations::Action;
+    auto made = std::make_shared<Allocations>();
+    made->texts = {"forward", "/job/model.py"};
+    made->frames = {{0, 1, 12}, {0, 1, 30}};
+    made->stackBegin = {0, 1, 2};
+    made->stackFrames = {0, 1};
+    const std::uint64_t first = 0x7f0000000000, second = first + (std::uint64_t{1} << 30);
+    made->segments = {{first, 4096, 0, 0, 0, 0, 3, false, false}};
+    made->blocks = {{first, 1024, 1000, 0, Allocations::State::InUse},
+                    {first + 1024, 512, 512, 1, Allocations::State::InUse},
+                    {first + 1536, 2560, 0, -1, Allocations::State::Free}};
+    made->events = {{{0, second, 2048, -1, Action::SegmentTaken},
+                     {1000, second, 2000, 1, Action::Allocate},
+                     {2000, first + 1024, 512, 1, Action::Allocate},
+                     {3000, second, 2000, -1, Action::FreeCompleted},
+                     {4000, second, 2048, -1, Action::SegmentGiven}}};
+    const LiveDevice live = snapshotDevice(*made, 0);
+    QCOMPARE(live.memory.arenaBytes, 4096 + 2048);
+    const auto kinds = [&](double seconds) {
+        QStringList found;
+        for (const std::size_t at : live.memory.at(seconds)) {
+            const simulate::LiveBlock &block = live.memory.blocks[at];
+            found << QStringLiteral("%1@%2+%3").arg(kindText(live, block.kind)).arg(block.offset).arg(block.bytes);
+        }
+        found.sort();
+        return found;
+    };
+    QCOMPARE(kinds(2.5e-6),
+             (QStringList{QStringLiteral("allocated and freed@4096+2048"),
+                          QStringLiteral("held since before the history@0+1024"), QStringLiteral("kept@1024+512")}));
+    QCOMPARE(kinds(4.05e-6),
+             (QStringList{QStringLiteral("held since before the history@0+1024"), QStringLiteral("kept@1024+512"),
+                          QStringLiteral("not held by the allocator@4096+2048")}));
+    QCOMPARE(live.memory.holesAt(4.05e-6).size(), std::size_t{1}); // free in the first segment
+    QCOMPARE(live.memory.holesAt(4.05e-6)[0].bytes(), 2560);
+
+    SnapshotWindow window(QStringLiteral("job.pickle"), made);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    QVERIFY2(window.summary().contains(QStringLiteral("fragmented 2.50 KiB")), qPrintable(window.summary()));
+    QVERIFY(window.map()->grab().toImage() != QImage() && window.map()->painted() >= 4);
+    const auto row = [&](int column) { return window.table()->model()->index(0, column).data().toString(); };
+    QCOMPARE(row(3), QStringLiteral("forward, /job/model.py:30")); // at the peak
+    window.showMoment(4.05e-6);
+    QCOMPARE(row(3), QStringLiteral("forward, /job/model.py:12"));
+    QCOMPARE(row(0), QStringLiteral("1.00 KiB"));
 }
 
 QTEST_MAIN(TestLivePanel)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The timeline's arrows, critical path, range statistics, and rows that are hidden, pinned or collapsed.
+#include "tests/engine/analysis/kineto_ranks.h"
 #include "tests/ui/studio_fixture.h"
 
 #include "ui/theme/theme.h"
@@ -36,6 +37,7 @@ private Q_SLOTS:
     void keysGoAlongDependencies();
     void aTraceWithoutCausesSaysSo();
     void launchesPointToKernels();
+    void aLateRankIsFoundByOneClick();
     void criticalPathAddsUp();
     void criticalPathOfARound();
     void rangeAsATable();
@@ -232,6 +234,75 @@ void TestTimelineTools::launchesPointToKernels()
     QCOMPARE(m_state->selection().task, std::string("cudaLaunchKernel"));
     QVERIFY(sliceText(m_view->model(), gemm).contains("grid: [1, 2, 3]"));
     QVERIFY(!sliceText(m_view->model(), mm).contains("grid"));
+}
+
+/// Four files of another program: one clock is ahead, and another rank's kernel is slower in one step.
+void TestTimelineTools::aLateRankIsFoundByOneClick()
+{
+    const QTemporaryDir folder;
+    const tests::KinetoRanks ranks;
+    QStringList paths;
+    for (const std::string &path : ranks.write(folder.path().toStdString()))
+        paths << QString::fromStdString(path);
+    QVERIFY(m_state->openTrace(paths));
+    QTRY_VERIFY(m_view->model().hasMeasured() && m_state->measuredFile());
+    AnalysisPanel &panel = *m_view->analysisPanel();
+    QVERIFY(!panel.isVisible() && !panel.findings());
+    key(Qt::Key_L);
+    QVERIFY(panel.isVisible());
+    QTRY_VERIFY(panel.findings() != nullptr);
+    QVERIFY2(panel.clocks().contains(QStringLiteral("rank 1 is 5 ms ahead")), qPrintable(panel.clocks()));
+
+    // One action aligns the clocks, and the same takes it back.
+    QVERIFY(panel.alignButton()->isVisible());
+    const trace::Record before = m_view->model().record(slice("gemm_a"));
+    const auto unaligned = panel.findings();
+    QTest::mouseClick(panel.alignButton(), Qt::LeftButton);
+    QTRY_VERIFY(panel.findings() != unaligned);
+    QVERIFY(panel.alignButton()->isVisible() && panel.alignButton()->isChecked());
+    QCOMPARE(panel.clocks(), QStringLiteral("clocks are aligned"));
+    const auto aligned = panel.findings();
+    QVERIFY(std::abs(m_view->model().record(slice("gemm_a")).start - before.start) < 100'000);
+
+    // A click on the first row shows what kept the rank.
+    QVERIFY(panel.what() == AnalysisPanel::What::Ranks);
+    const auto clickFirst = [&] {
+        const QModelIndex first = panel.table()->model()->index(0, 0);
+        QTest::mouseClick(panel.table()->viewport(), Qt::LeftButton, {}, panel.table()->visualRect(first).center());
+        return first.data().toString();
+    };
+    QVERIFY(clickFirst().startsWith(QStringLiteral("rank 2")));
+    QCOMPARE(m_state->selection().task, std::string("gemm_b"));
+    QVERIFY2(panel.title().contains(QStringLiteral("gemm_b took")), qPrintable(panel.title()));
+    QVERIFY(m_state->selection().time.has_value());
+    QVERIFY(std::abs(m_state->selection().time->length() - ranks.late) < 10'000);
+    QVERIFY(!canvas().overlay().lateMarks().empty());
+    panel.setWhat(AnalysisPanel::What::Collectives);
+    QCOMPARE(panel.table()->model()->rowCount(), 12);
+    panel.setWhat(AnalysisPanel::What::Kernels);
+    QCOMPARE(panel.table()->model()->rowCount(), 3);
+    QVERIFY(panel.csv().find("\ngemm_a,kernel,48,") != std::string::npos);
+    panel.setWhat(AnalysisPanel::What::Devices);
+    QCOMPARE(panel.table()->model()->rowCount(), 5); // and all together
+    QVERIFY2(panel.title().startsWith(QStringLiteral("Communication hidden 0")), qPrintable(panel.title()));
+
+    QTest::mouseClick(panel.alignButton(), Qt::LeftButton);
+    QTRY_VERIFY(panel.findings() != aligned);
+    QVERIFY(panel.findings()->skew.isSkewed() && !panel.alignButton()->isChecked());
+    key(Qt::Key_L);
+    QVERIFY(!panel.isVisible());
+
+    // Rows by stream: the same slices, under their streams.
+    QCOMPARE(m_view->model().groups().size(), std::size_t{8});
+    auto *rows = m_view->findChild<QComboBox *>(QStringLiteral("rowsBy"));
+    QVERIFY(rows && rows->isEnabled());
+    const std::size_t slices = m_view->model().traceIndex(true).lod().size();
+    for (const auto &[by, groups] : {std::pair(1, 3), std::pair(2, 3), std::pair(0, 8)}) {
+        rows->setCurrentIndex(by);
+        Q_EMIT rows->activated(by);
+        QTRY_COMPARE(m_view->model().groups().size(), static_cast<std::size_t>(groups));
+        QCOMPARE(m_view->model().traceIndex(true).lod().size(), slices);
+    }
 }
 
 void TestTimelineTools::criticalPathAddsUp()

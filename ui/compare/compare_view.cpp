@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/compare/compare_view.h"
 
+#include "ui/compare/kernel_table.h"
+#include "ui/state/opened_files.h"
 #include "ui/state/plan_shape.h"
 #include "ui/widgets/text.h"
 
@@ -79,10 +81,12 @@ QWidget *CompareView::makeEmptyPage()
     auto *plan = new QPushButton(tr("Choose a &plan file…"), page);
     auto *run = new QPushButton(tr("Choose a &run…"), page);
     run->setObjectName(QStringLiteral("chooseRun"));
+    auto *trace = new QPushButton(tr("Choose a &trace…"), page);
     auto *buttons = new QHBoxLayout;
     buttons->addStretch(1);
     buttons->addWidget(plan);
     buttons->addWidget(run);
+    buttons->addWidget(trace);
     buttons->addStretch(1);
     auto *layout = new QVBoxLayout(page);
     layout->addStretch(1);
@@ -92,6 +96,7 @@ QWidget *CompareView::makeEmptyPage()
     const auto next = [this] { return m_boxes[m_boxes[0]->source().kind == Kind::None ? 0 : 1]; };
     connect(plan, &QPushButton::clicked, this, [next] { next()->askForPlan(); });
     connect(run, &QPushButton::clicked, this, [next] { next()->askForRun(); });
+    connect(trace, &QPushButton::clicked, this, [next] { next()->askForTrace(); });
     return page;
 }
 
@@ -116,12 +121,28 @@ QWidget *CompareView::makeTabs()
     column->addWidget(m_lanes, 1);
     column->addWidget(m_legend);
     m_histogram = new StepHistogram(m_tabs);
+    m_kernels = new DataTable(m_tabs);
+    m_kernels->setAccessibleName(tr("Kernels of A and B"));
+    m_tabs->addTab(m_kernels, tr("Kernels"));
     m_tabs->addTab(m_figures, tr("Figures"));
     m_tabs->addTab(scroll, tr("Waterfall"));
     m_tabs->addTab(timelines, tr("Timelines"));
     m_tabs->addTab(m_histogram, tr("Step times"));
     m_tabs->addTab(m_differences, tr("Plans"));
+    showTabs(false);
     return m_tabs;
+}
+
+/// Traces have kernels and timelines only.
+void CompareView::showTabs(bool ofTraces)
+{
+    for (int tab = 0; tab < m_tabs->count(); ++tab) {
+        const QWidget *page = m_tabs->widget(tab);
+        const bool isTimelines = page->isAncestorOf(m_lanes);
+        m_tabs->setTabVisible(tab, isTimelines || (page == m_kernels) == ofTraces);
+    }
+    if (!m_tabs->currentWidget()->isAncestorOf(m_lanes) && (m_tabs->currentWidget() == m_kernels) != ofTraces)
+        m_tabs->setCurrentWidget(ofTraces ? m_kernels : m_figures);
 }
 
 // --- what is compared
@@ -197,6 +218,7 @@ std::function<Result<compare::Side>()> CompareView::readerOf(const CompareSource
             return read ? compare::sideOf(*std::move(read), path) : read.error();
         };
     case Kind::RunFolder: return [path] { return compare::sideOfRun(path); };
+    case Kind::TraceFile: // compared with traces only
     case Kind::None: break;
     }
     return nullptr;
@@ -206,6 +228,8 @@ std::function<Result<compare::Side>()> CompareView::readerOf(const CompareSource
 
 void CompareView::refresh()
 {
+    if (m_boxes[0]->source().kind == Kind::TraceFile && m_boxes[1]->source().kind == Kind::TraceFile)
+        return refreshTraces();
     const auto document = state()->document();
     std::function<Result<compare::Side>()> readers[2];
     SidePtr known[2];
@@ -255,6 +279,47 @@ CompareView::Answer CompareView::answer(const std::function<Result<compare::Side
     return made;
 }
 
+void CompareView::refreshTraces()
+{
+    showNote(tr("Comparing"));
+    m_comparison.reset();
+    m_job.ask([this, a = m_boxes[0]->source().path, b = m_boxes[1]->source().path](Progress &progress) {
+        return [this, made = traceAnswer(a, b, progress)] { takeTraces(made); };
+    });
+}
+
+CompareView::TraceAnswer CompareView::traceAnswer(const QString &a, const QString &b, Progress &progress)
+{
+    TraceAnswer made;
+    std::shared_ptr<const trace::Trace> traces[2];
+    for (const int side : {0, 1}) {
+        auto read = readTraceFiles({side == 0 ? a : b}, progress);
+        if (!read) {
+            made.problem =
+                tr("%1: %2").arg(side == 0 ? QStringLiteral("A") : QStringLiteral("B"), qt(read.error().text()));
+            return made;
+        }
+        traces[side] = std::make_shared<const trace::Trace>(std::move(read->trace));
+        made.indexes[side] = std::make_shared<const trace::Index>(traces[side]);
+    }
+    made.changes = analysis::kernelChanges(*traces[0], *traces[1]);
+    return made;
+}
+
+void CompareView::takeTraces(const TraceAnswer &answer)
+{
+    m_stack->setCurrentIndex(answer.problem.isEmpty() ? 1 : 0);
+    if (!answer.problem.isEmpty())
+        return showNote(QStringLiteral("! ") + answer.problem);
+    for (const int side : {0, 1})
+        m_indexes[side] = answer.indexes[side];
+    showTabs(true);
+    m_kernels->set(kernelTable(answer.changes));
+    m_lanes->set(m_indexes[0], m_indexes[1], {});
+    m_legend->setKinds(m_lanes->kinds());
+    showNote(kernelText(answer.changes));
+}
+
 void CompareView::take(Answer answer, const std::shared_ptr<const plan::Document> &document)
 {
     for (const int side : {0, 1})
@@ -263,6 +328,7 @@ void CompareView::take(Answer answer, const std::shared_ptr<const plan::Document
     m_indexes[0] = answer.indexes[0];
     m_indexes[1] = answer.indexes[1];
     m_stack->setCurrentIndex(m_comparison ? 1 : 0);
+    showTabs(false);
     if (m_comparison)
         showComparison();
     else
@@ -315,9 +381,12 @@ void CompareView::showNote(const QString &problem)
 void CompareView::refreshEmptyText()
 {
     const bool hasA = m_boxes[0]->source().kind != Kind::None;
+    const bool isTrace = m_boxes[0]->source().kind == Kind::TraceFile || m_boxes[1]->source().kind == Kind::TraceFile;
+    if (isTrace)
+        return m_emptyText->setText(tr("A trace is compared with another trace: choose one on both sides."));
     m_emptyText->setText(hasA ? tr("A is chosen. Choose B: a plan or a run to compare it with.")
                               : tr("Choose two plans or runs to compare them: step time, memory, kinds of work, "
-                                   "timelines."));
+                                   "timelines; or two traces: kernels, timelines."));
 }
 
 } // namespace planloom::ui

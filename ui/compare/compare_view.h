@@ -6,6 +6,7 @@
 #include <QStackedWidget>
 #include <QTabWidget>
 
+#include "engine/analysis/kernel_changes.h"
 #include "engine/compare/comparison.h"
 #include "engine/trace/index.h"
 #include "ui/compare/lane_pair.h"
@@ -23,7 +24,8 @@
 
 namespace planloom::ui {
 
-/// The Compare dock: two plans or runs, A and B, with their differences. Sides are read and simulated beside the UI
+/// The Compare dock: two plans or runs, A and B, with their differences; or two traces of any program, with their
+/// kernels and timelines. Sides are read and simulated beside the UI
 /// thread, once each; the open plan again after each edit, while the view is in sight.
 class CompareView final : public View {
     Q_OBJECT
@@ -43,6 +45,7 @@ public:
     [[nodiscard]] const std::shared_ptr<const compare::Comparison> &comparison() const { return m_comparison; }
     [[nodiscard]] QTabWidget *tabs() { return m_tabs; }
     [[nodiscard]] DataTable *figures() { return m_figures; }
+    [[nodiscard]] DataTable *kernels() { return m_kernels; }
     [[nodiscard]] DataTable *differences() { return m_differences; }
     [[nodiscard]] WaterfallChart *waterfall() { return m_waterfall; }
     [[nodiscard]] LanePair *lanes() { return m_lanes; }
@@ -66,8 +69,18 @@ private:
         IndexPtr indexes[2];
         QString problem;
     };
+    /// Of two traces.
+    struct TraceAnswer {
+        std::vector<analysis::KernelChange> changes;
+        IndexPtr indexes[2];
+        QString problem;
+    };
     QWidget *makeEmptyPage();
     QWidget *makeTabs();
+    void showTabs(bool ofTraces);
+    void refreshTraces();
+    static TraceAnswer traceAnswer(const QString &a, const QString &b, Progress &progress);
+    void takeTraces(const TraceAnswer &answer);
     void refreshSources();
     void refresh();
     [[nodiscard]] std::function<Result<compare::Side>()> readerOf(const CompareSource &source) const;
@@ -86,6 +99,7 @@ private:
     QTabWidget *m_tabs = nullptr;
     DataTable *m_figures = nullptr;
     DataTable *m_differences = nullptr;
+    DataTable *m_kernels = nullptr;
     WaterfallChart *m_waterfall = nullptr;
     LanePair *m_lanes = nullptr;
     Legend *m_legend = nullptr;

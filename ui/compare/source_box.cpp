@@ -10,7 +10,7 @@ namespace planloom::ui {
 namespace {
 
 constexpr int kMostFiles = 20;
-enum Entry { kSource, kAskForPlan, kAskForRun };
+enum Entry { kSource, kAskForPlan, kAskForRun, kAskForTrace };
 constexpr int kEntryRole = Qt::UserRole;
 constexpr int kPlaceRole = Qt::UserRole + 1; ///< of alternatives and files
 
@@ -34,6 +34,7 @@ QString SourceBox::textOf(const CompareSource &source)
     case CompareSource::Kind::Alternative: return tr("Alternative %1").arg(source.alternative + 1);
     case CompareSource::Kind::PlanFile: return tr("Plan %1").arg(file.fileName());
     case CompareSource::Kind::RunFolder: return tr("Run %1").arg(file.fileName());
+    case CompareSource::Kind::TraceFile: return tr("Trace %1").arg(file.fileName());
     }
     return {};
 }
@@ -50,7 +51,7 @@ void SourceBox::setPlans(bool hasPlan, const QStringList &alternatives)
 void SourceBox::setSource(const CompareSource &source)
 {
     m_source = source;
-    const bool isFile = source.kind == CompareSource::Kind::PlanFile || source.kind == CompareSource::Kind::RunFolder;
+    const bool isFile = !source.path.isEmpty();
     if (isFile && !m_files.contains(source)) {
         m_files.append(source);
         if (m_files.size() > kMostFiles)
@@ -97,6 +98,7 @@ void SourceBox::rebuild()
     insertSeparator(count());
     addItem(tr("Plan file…"), kAskForPlan);
     addItem(tr("Run…"), kAskForRun);
+    addItem(tr("Trace…"), kAskForTrace);
     setToolTip(m_source.path);
 }
 
@@ -105,13 +107,15 @@ void SourceBox::onActivated(int index)
     switch (itemData(index, kEntryRole).toInt()) {
     case kAskForPlan: return askForPlan();
     case kAskForRun: return askForRun();
+    case kAskForTrace: return askForTrace();
     default: break;
     }
     const auto kind = static_cast<CompareSource::Kind>(itemData(index, kPlaceRole).toInt());
     const int place = itemData(index, kPlaceRole + 1).toInt();
     switch (kind) {
     case CompareSource::Kind::PlanFile:
-    case CompareSource::Kind::RunFolder: return take(m_files.value(place));
+    case CompareSource::Kind::RunFolder:
+    case CompareSource::Kind::TraceFile: return take(m_files.value(place));
     case CompareSource::Kind::Alternative: return take({kind, {}, place});
     default: return take({kind, {}, -1});
     }
@@ -132,6 +136,16 @@ void SourceBox::askForRun()
     if (path.isEmpty())
         return rebuild();
     take({CompareSource::Kind::RunFolder, QFileInfo(path).absoluteFilePath(), -1});
+}
+
+void SourceBox::askForTrace()
+{
+    const QString path = QFileDialog::getOpenFileName(
+        this, tr("Compare with a trace"), {},
+        tr("Traces (*.pltrace *.json *.gz *.sqlite *.pftrace *.perfetto-trace);;All files (*)"));
+    if (path.isEmpty())
+        return rebuild();
+    take({CompareSource::Kind::TraceFile, QFileInfo(path).absoluteFilePath(), -1});
 }
 
 } // namespace planloom::ui

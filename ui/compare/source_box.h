@@ -9,9 +9,9 @@ namespace planloom::ui {
 
 /// What one side of a comparison is.
 struct CompareSource {
-    enum class Kind { None, OpenPlan, Alternative, PlanFile, RunFolder };
+    enum class Kind { None, OpenPlan, Alternative, PlanFile, RunFolder, TraceFile };
     Kind kind = Kind::None;
-    QString path;         ///< PlanFile, RunFolder: absolute
+    QString path;         ///< PlanFile, RunFolder, TraceFile: absolute
     int alternative = -1; ///< Alternative: its place in StudioState::alternatives()
     friend bool operator==(const CompareSource &, const CompareSource &) = default;
 };
@@ -30,6 +30,7 @@ public:
     [[nodiscard]] static QString textOf(const CompareSource &source);
     void askForPlan();
     void askForRun();
+    void askForTrace();
 
 Q_SIGNALS:
     void chosen(); ///< source() is another one, by the user

@@ -333,7 +333,7 @@ void AddressMap::paintLegend(QPainter &painter) const
     entry(QBrush(theme().bubbleHatch, Qt::BDiagPattern), theme().bubble, tr("free"));
     for (std::size_t k = 0; k < there.size(); ++k)
         if (there[k])
-            entry(blockBrush(static_cast<BlockKind>(k)), theme().base, kindText(static_cast<BlockKind>(k)));
+            entry(blockBrush(static_cast<BlockKind>(k)), theme().base, kindText(*m_live, static_cast<BlockKind>(k)));
 }
 
 // --- mouse and keyboard

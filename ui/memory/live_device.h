@@ -16,8 +16,9 @@ struct LiveDevice {
     std::size_t rank = 0; ///< of the simulation's devices
     std::string device;
     simulate::LiveMemory memory;
-    std::map<TaskId, std::string> tasks; ///< ids of those that its blocks name
-    bool named = true;                   ///< false: too many devices for the names of tensors within slots
+    std::map<TaskId, std::string> tasks;                  ///< ids of those that its blocks name
+    std::map<simulate::BlockKind, std::string> kindNames; ///< what kinds are called here; others as simulate::name()
+    bool named = true; ///< false: too many devices for the names of tensors within slots
 
     [[nodiscard]] const std::string &taskOf(TaskId task) const;
 };

@@ -71,12 +71,16 @@ QBrush blockBrush(BlockKind kind)
     return QBrush(theme().ofSeries(style.series), style.texture);
 }
 
-QString kindText(BlockKind kind) { return QObject::tr(simulate::name(kind)); }
+QString kindText(const LiveDevice &live, BlockKind kind)
+{
+    const auto own = live.kindNames.find(kind);
+    return own == live.kindNames.end() ? QObject::tr(simulate::name(kind)) : qt(own->second);
+}
 
 QString blockText(const LiveDevice &live, const LiveBlock &block)
 {
     QStringList lines{
-        QObject::tr("%1 (%2), %3").arg(nameText(live, block), kindText(block.kind), bytesText(block.bytes))};
+        QObject::tr("%1 (%2), %3").arg(nameText(live, block), kindText(live, block.kind), bytesText(block.bytes))};
     if (block.microBatch >= 0)
         lines << QObject::tr("micro-batch %1").arg(block.microBatch);
     if (block.op >= 0)
@@ -111,7 +115,7 @@ TableData liveTable(const std::shared_ptr<const LiveDevice> &live, std::vector<s
         const double share = total > 0 ? bytes / static_cast<double>(total) : 0;
         Cell tensor = plainCell(nameText(*live, block));
         tensor.toolTip = blockText(*live, block);
-        Cell kind = plainCell(kindText(block.kind));
+        Cell kind = plainCell(kindText(*live, block.kind));
         kind.swatch = blockBrush(block.kind).color();
         Cell part{percentText(share), share};
         part.bar = share;
@@ -146,7 +150,7 @@ QString liveText(const LiveDevice &live, double seconds)
     QStringList parts;
     for (std::size_t k = 0; k < kinds.size(); ++k)
         if (kinds[k] > 0)
-            parts << QObject::tr("%1 %2").arg(kindText(static_cast<BlockKind>(k)), bytesText(kinds[k]));
+            parts << QObject::tr("%1 %2").arg(kindText(live, static_cast<BlockKind>(k)), bytesText(kinds[k]));
     std::int64_t largest = 0;
     const auto holes = live.memory.holesAt(seconds);
     for (const simulate::LiveMemory::Hole &hole : holes)

@@ -27,6 +27,6 @@ QString blockText(const LiveDevice &live, const simulate::LiveBlock &block);
 /// How blocks of a kind are filled: kinds differ in texture where they share a hue.
 QBrush blockBrush(simulate::BlockKind kind);
 /// The kind's name in the user's language.
-QString kindText(simulate::BlockKind kind);
+QString kindText(const LiveDevice &live, simulate::BlockKind kind);
 
 } // namespace planloom::ui

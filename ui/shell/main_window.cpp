@@ -5,6 +5,7 @@
 #include "ui/cluster/cluster_view.h"
 #include "ui/compare/compare_view.h"
 #include "ui/memory/memory_view.h"
+#include "ui/memory/snapshot_window.h"
 #include "ui/model/model_view.h"
 #include "ui/placement/placement_view.h"
 #include "ui/planview/plan_view.h"
@@ -239,6 +240,10 @@ void MainWindow::open(const QStringList &namesOrPaths)
             traces << name;
     }
     for (const QString &name : namesOrPaths) {
+        if (isSnapshotFile(name)) {
+            openSnapshot(m_state, m_snapshotJob, name, this);
+            continue;
+        }
         const bool isRank = traces.size() > 1 && traces.contains(name); // of one training, with the others
         if (!isRank && m_state->open(name))
             rememberFile(name);
@@ -259,10 +264,11 @@ bool MainWindow::mayDropPlan()
 
 void MainWindow::askForFiles()
 {
-    open(QFileDialog::getOpenFileNames(this, tr("Open a model, cluster, plan or trace"), {},
-                                       tr("All supported files (*.onnx *.json *.txt *.yaml *.yml *.xml "
-                                          "*.conf *.plan *.pltrace *.gz *.sqlite *.pftrace *.perfetto-trace *.toml "
-                                          "*.args *.sh *.csv);;All files (*)")));
+    open(QFileDialog::getOpenFileNames(
+        this, tr("Open a model, cluster, plan or trace"), {},
+        tr("All supported files (*.onnx *.json *.txt *.yaml *.yml *.xml "
+           "*.conf *.plan *.pltrace *.gz *.sqlite *.pftrace *.perfetto-trace *.pickle *.toml "
+           "*.args *.sh *.csv);;All files (*)")));
 }
 
 void MainWindow::askForPlanOfTrace()

@@ -16,6 +16,7 @@
 #include "ui/shell/message_bar.h"
 #include "ui/widgets/elided_label.h"
 #include "ui/widgets/view.h"
+#include "ui/state/latest_job.h"
 #include "ui/state/studio_state.h"
 
 #include <functional>
@@ -105,6 +106,7 @@ private:
     [[nodiscard]] bool mayStopRun();
     void exportText(const QString &title, const QString &suffix, const std::function<Result<std::string>()> &make);
     void exportTimeline();
+    void exportPerfetto();
     void exportGraph();
     void exportCurrentView();
     void focusView(QDockWidget *dock);
@@ -139,6 +141,7 @@ private:
     agent::TrainRequest m_lastTraining;
     bool m_hasPlanned = false; ///< m_lastRequest comes from the user
     bool m_asks = true;
+    LatestJob m_snapshotJob{tr("Reading a memory snapshot")}; ///< last: its thread ends first
 };
 
 } // namespace planloom::ui

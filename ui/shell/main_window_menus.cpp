@@ -74,6 +74,7 @@ void MainWindow::makeFileMenu()
     action(exports, tr("&View as image…"), QKeySequence(Qt::CTRL | Qt::Key_E), QStringLiteral("export"),
            [this] { exportCurrentView(); });
     m_needPlan << action(exports, tr("&Timeline as Chrome trace…"), {}, {}, [this] { exportTimeline(); });
+    m_needPlan << action(exports, tr("Timeline as Pe&rfetto trace…"), {}, {}, [this] { exportPerfetto(); });
     action(exports, tr("&Model as Graphviz DOT…"), {}, {}, [this] { exportGraph(); });
     file->addSeparator();
     QMenu *imports = file->addMenu(tr("&Import"));
@@ -286,6 +287,24 @@ void MainWindow::exportTimeline()
             return badInput("there is no timeline yet; find a plan first");
         return exporting::chromeTrace(m_state->simulation()->trace);
     });
+}
+
+/// Written piece by piece: it is no text.
+void MainWindow::exportPerfetto()
+{
+    const bool measured = !m_state->measured().records.empty();
+    const auto simulation = m_state->simulation();
+    if (!measured && !simulation)
+        return m_state->say(MessageLevel::Error, tr("there is no timeline yet; find a plan first"));
+    const QString path =
+        QFileDialog::getSaveFileName(this, tr("Timeline as Perfetto trace"), QStringLiteral("planloom.pftrace"));
+    if (path.isEmpty())
+        return;
+    const Status status =
+        exporting::writePerfettoTrace(measured ? m_state->measured() : simulation->trace, path.toStdString());
+    if (!status)
+        return m_state->say(MessageLevel::Error, qt(status.error().text()));
+    m_state->say(MessageLevel::Info, tr("Wrote %1").arg(path));
 }
 
 void MainWindow::askForExport()

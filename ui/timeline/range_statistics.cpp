@@ -27,6 +27,19 @@ std::int64_t overlap(const std::vector<std::pair<std::int64_t, std::int64_t>> &s
     return common;
 }
 
+std::vector<std::pair<std::int64_t, std::int64_t>> joined(std::vector<std::pair<std::int64_t, std::int64_t>> spans)
+{
+    std::ranges::sort(spans);
+    std::vector<std::pair<std::int64_t, std::int64_t>> made;
+    for (const auto &[begin, end] : spans) {
+        if (!made.empty() && begin <= made.back().second)
+            made.back().second = std::max(made.back().second, end);
+        else if (begin < end)
+            made.emplace_back(begin, end);
+    }
+    return made;
+}
+
 } // namespace
 
 trace::Window RangeStatistics::ownWindow(bool measured) const
@@ -48,15 +61,7 @@ RangeStatistics::Spans RangeStatistics::spansOf(bool measured, std::size_t first
                              std::min(record.start + record.duration, window.end));
         }
     }
-    std::ranges::sort(all);
-    Spans joined;
-    for (const auto &[begin, end] : all) {
-        if (!joined.empty() && begin <= joined.back().second)
-            joined.back().second = std::max(joined.back().second, end);
-        else if (begin < end)
-            joined.emplace_back(begin, end);
-    }
-    return joined;
+    return joined(std::move(all));
 }
 
 bool RangeStatistics::add(std::size_t slices)
@@ -85,9 +90,11 @@ std::size_t RangeStatistics::addDevice(std::size_t group, bool measured)
         std::size_t last = r + 1;
         while (last < end && rows[last].lane() == rows[r].lane())
             ++last;
-        compute = spansOf(measured, r, last);
-        break;
+        const Spans lane = spansOf(measured, r, last);
+        compute.insert(compute.end(), lane.begin(), lane.end());
+        r = last - 1;
     }
+    compute = joined(std::move(compute)); // of all streams that compute
     std::size_t slices = 0;
     for (std::size_t r = begin; r < end;) {
         std::size_t last = r + 1;

@@ -85,6 +85,18 @@ void TimelineCanvas::addMark(const QString &name)
     update();
 }
 
+void TimelineCanvas::setLateMarks(std::vector<TimelineOverlay::Mark> marks)
+{
+    m_overlay.setLateMarks(std::move(marks));
+    update();
+}
+
+void TimelineCanvas::showSlice(const TimelineModel::Slice &slice)
+{
+    pick(slice);
+    m_viewport.reveal(slice);
+}
+
 void TimelineCanvas::setEmptyText(const QString &text)
 {
     if (text == m_emptyText)

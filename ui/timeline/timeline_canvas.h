@@ -41,6 +41,10 @@ public:
     void setSelection(const Selection &selection, const std::string &device);
     void setFollow(bool follow);
     void addMark(const QString &name);
+    /// At the times of late collectives; see TimelineOverlay.
+    void setLateMarks(std::vector<TimelineOverlay::Mark> marks);
+    /// Selects it, and scrolls and pans so that it can be seen.
+    void showSlice(const TimelineModel::Slice &slice);
     /// Drawn over the rows; what is on none of them pales. Empty: none are drawn.
     void setPaths(std::vector<TimelinePath> paths);
     [[nodiscard]] const std::vector<TimelinePath> &paths() const { return m_paths; }
@@ -67,6 +71,7 @@ Q_SIGNALS:
     void helpAsked();
     void pathAsked();                    ///< the critical path is to be shown, or hidden
     void rangeTableAsked();              ///< likewise the table of the range
+    void analysisAsked();                ///< likewise the findings in the trace
     void rowsChosen();                   ///< choose() changed them
     void refused(const QString &reason); ///< a key that has nothing to do here
 

@@ -204,6 +204,7 @@ bool TimelineCanvas::commandKey(const QKeyEvent &event)
     case Qt::Key_BraceLeft: step(-1, true); return true;
     case Qt::Key_C: Q_EMIT pathAsked(); return true;
     case Qt::Key_R: Q_EMIT rangeTableAsked(); return true;
+    case Qt::Key_L: Q_EMIT analysisAsked(); return true;
     case Qt::Key_H: useRowCommand(shifted ? RowCommand::What::ShowAll : RowCommand::What::HideRow); return true;
     case Qt::Key_P: useRowCommand(RowCommand::What::Pin); return true;
     case Qt::Key_X:

@@ -45,6 +45,7 @@ bool TimelineOverlay::paint(QPainter &painter, const TimelineViewport &view, int
 {
     painter.setClipRect(QRect(view.rows().x(), 0, view.rows().width(), height));
     const bool complete = paintRange(painter, view, height);
+    paintLateMarks(painter, view);
     paintMarks(painter, view, height);
     paintHover(painter, view);
     painter.setClipping(false);
@@ -120,6 +121,21 @@ bool TimelineOverlay::paintRange(QPainter &painter, const TimelineViewport &view
     painter.setPen(theme().text);
     painter.drawText(box, Qt::AlignCenter, text);
     return complete;
+}
+
+void TimelineOverlay::paintLateMarks(QPainter &painter, const TimelineViewport &view) const
+{
+    constexpr int kHeight = 6; // pixels, and half of the width
+    for (const Mark &mark : m_late) {
+        const double x = view.axis().toPixel(static_cast<double>(mark.time));
+        if (x < -kHeight || x > view.rows().width() + kHeight)
+            continue;
+        const int left = view.rows().x() + static_cast<int>(x);
+        for (int line = 0; line < kHeight; ++line) // it stands on its tip
+            painter.fillRect(QRect(left - (kHeight - 1 - line), view.rows().y() - kHeight + line,
+                                   2 * (kHeight - 1 - line) + 1, 1),
+                             theme().warning);
+    }
 }
 
 void TimelineOverlay::paintMarks(QPainter &painter, const TimelineViewport &view, int height) const

@@ -9,6 +9,7 @@
 #include "ui/timeline/timeline_viewport.h"
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace planloom::ui {
@@ -36,6 +37,9 @@ public:
     void addMark(std::int64_t time, const QString &name);
     /// The one nearest to @p time. False: there is none.
     bool removeMark(double time);
+    /// Where the last member came to a collective: a small triangle at the ruler. Names are not shown.
+    void setLateMarks(std::vector<Mark> marks) { m_late = std::move(marks); }
+    [[nodiscard]] const std::vector<Mark> &lateMarks() const { return m_late; }
     /// The model's contents changed.
     void forget();
 
@@ -54,6 +58,7 @@ private:
     bool addTotals();
     [[nodiscard]] QString rangeText() const;
     void paintMarks(QPainter &painter, const TimelineViewport &view, int height) const;
+    void paintLateMarks(QPainter &painter, const TimelineViewport &view) const;
     void paintHover(QPainter &painter, const TimelineViewport &view) const;
 
     const TimelineModel &m_model;
@@ -61,6 +66,7 @@ private:
     std::optional<RangeTotals> m_totals;
     std::optional<TimelineModel::Slice> m_hover;
     std::vector<Mark> m_marks;
+    std::vector<Mark> m_late;
 };
 
 } // namespace planloom::ui

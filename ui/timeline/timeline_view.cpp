@@ -39,6 +39,8 @@ TimelineView::TimelineView(StudioState *state, QWidget *parent)
       m_openPlan(new QPushButton(tr("Open its &plan…"), this)),
       m_legend(new Legend(this)),
       m_rangePanel(new RangePanel(m_model, this)),
+      m_analysisPanel(new AnalysisPanel(this)),
+      m_analysis(new TraceAnalysis(state, m_model, m_canvas, m_analysisPanel)),
       m_picture(new ScrolledCanvas(m_model, m_canvas, m_rangePanel, this)),
       m_pages(new QStackedWidget(this)),
       m_table(new DataTable(this))
@@ -102,6 +104,12 @@ void TimelineView::makeToolBar()
     m_rangeTable->setCheckable(true);
     connect(m_rangeTable, &QAction::toggled, this, [this](bool on) { m_rangePanel->setVisible(on); });
     m_bar->addAction(m_rangeTable);
+    m_analysisTable = command(tr("Late ranks and kernels"), QStringLiteral("late"),
+                              tr("Who is late at collectives, hidden communication, kernels by name (L)"), [] {});
+    m_analysisTable->setCheckable(true);
+    connect(m_analysisTable, &QAction::toggled, m_analysisPanel, &QWidget::setVisible);
+    m_bar->addAction(m_analysisTable);
+    m_bar->addWidget(m_analysis->rowsBox());
     command(tr("Show all rows"), QString(), tr("Show all rows (Shift+H)"),
             [this] { m_canvas->useRowCommand(RowCommand::What::ShowAll); });
     m_asTable = command(tr("Show as a table"), QStringLiteral("table"), tr("The slices in view as a table"), [] {});
@@ -134,6 +142,8 @@ void TimelineView::makeBody()
     constexpr int kRangeHeight = 190; // a header and some rows
     m_rangePanel->setFixedHeight(kRangeHeight);
     m_rangePanel->hide();
+    m_analysisPanel->setFixedHeight(kRangeHeight);
+    m_analysisPanel->hide();
     m_pages->addWidget(m_picture);
     m_pages->addWidget(m_table);
     m_table->setAccessibleName(tr("Slices in view"));
@@ -145,6 +155,7 @@ void TimelineView::makeBody()
     layout->setSpacing(0);
     layout->addWidget(m_bar);
     layout->addWidget(m_pages, 1);
+    layout->addWidget(m_analysisPanel);
     layout->addWidget(m_pathLine);
     layout->addWidget(m_legend);
     auto *bottom = new QHBoxLayout;
@@ -173,7 +184,16 @@ void TimelineView::makeBody()
     connect(m_canvas, &TimelineCanvas::refused, this,
             [this](const QString &reason) { state()->say(MessageLevel::Info, reason); });
     connect(m_rangePanel, &RangePanel::closeAsked, m_rangeTable, &QAction::toggle);
-    connect(m_rangePanel, &RangePanel::csvAsked, this, &TimelineView::writeRange);
+    connect(m_rangePanel, &RangePanel::csvAsked, this,
+            [this] { writeTable(tr("Range as a table"), QStringLiteral("range.csv"), m_rangePanel->csv()); });
+    connect(m_canvas, &TimelineCanvas::analysisAsked, m_analysisTable, &QAction::toggle);
+    connect(m_analysisPanel, &AnalysisPanel::closeAsked, m_analysisTable, &QAction::toggle);
+    connect(m_analysisPanel, &AnalysisPanel::csvAsked, this,
+            [this] { writeTable(tr("Findings as a table"), QStringLiteral("trace.csv"), m_analysisPanel->csv()); });
+    connect(m_analysis, &TraceAnalysis::modelChanged, this, [this] {
+        m_canvas->modelChanged(true);
+        refreshContents();
+    });
     connect(m_canvas, &TimelineCanvas::deviceClicked, this, [this](const std::string &device) {
         if (state()->cluster())
             state()->selectDevice(state()->cluster()->find(device));
@@ -201,6 +221,8 @@ void TimelineView::onSimulation()
     refreshStepBox();
     m_legend->setKinds(m_model.kinds());
     m_canvas->modelChanged(!first);
+    if (!m_model.hasMeasured())
+        m_analysis->traceChanged();
     refreshContents();
 }
 
@@ -245,6 +267,7 @@ void TimelineView::onMeasuredReset()
     refreshStepBox();
     m_canvas->modelChanged(false);
     m_canvas->setFollow(state()->run().active());
+    m_analysis->traceChanged();
     refreshContents();
 }
 
@@ -273,8 +296,10 @@ void TimelineView::onRunChanged()
     m_runActive = state()->run().active();
     if (ended && m_canvas->viewport().follows())
         m_canvas->viewport().showStep(m_model.anchorStep()); // the newest whole round, side by side with its prediction
-    if (ended)
+    if (ended) {
+        m_analysis->traceChanged();
         refreshContents();
+    }
 }
 
 void TimelineView::refreshStepBox()
@@ -396,13 +421,12 @@ void TimelineView::refreshContents()
     refreshFooter();
 }
 
-void TimelineView::writeRange()
+void TimelineView::writeTable(const QString &title, const QString &name, const std::string &csv)
 {
-    const QString path =
-        QFileDialog::getSaveFileName(this, tr("Range as a table"), QStringLiteral("range.csv"), tr("CSV (*.csv)"));
+    const QString path = QFileDialog::getSaveFileName(this, title, name, tr("CSV (*.csv)"));
     if (path.isEmpty())
         return;
-    if (const Status status = writeFileAtomically(path.toStdString(), m_rangePanel->csv()); !status)
+    if (const Status status = writeFileAtomically(path.toStdString(), csv); !status)
         return state()->say(MessageLevel::Error, qt(status.error().text()));
     state()->say(MessageLevel::Info, tr("Wrote %1").arg(path));
 }
@@ -421,6 +445,7 @@ void TimelineView::onSelection()
     if (state()->selection().time != m_rangeOf) {
         m_rangeOf = state()->selection().time;
         m_rangePanel->showRange(m_rangeOf);
+        m_analysis->rangeChanged();
     }
 }
 

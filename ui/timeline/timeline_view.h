@@ -18,6 +18,7 @@
 #include "ui/timeline/task_search.h"
 #include "ui/timeline/timeline_canvas.h"
 #include "ui/timeline/timeline_model.h"
+#include "ui/timeline/trace_analysis.h"
 #include "ui/widgets/data_table.h"
 
 #include <vector>
@@ -44,6 +45,7 @@ public:
     [[nodiscard]] QString footerText() const { return m_footer->text(); }
     [[nodiscard]] QString pathSums() const { return m_pathLine->text(); }
     [[nodiscard]] RangePanel *rangePanel() { return m_rangePanel; }
+    [[nodiscard]] AnalysisPanel *analysisPanel() { return m_analysisPanel; }
     [[nodiscard]] TimelineCanvas *canvas() { return m_canvas; }
     [[nodiscard]] TimelineModel &model() { return m_model; }
 
@@ -74,7 +76,7 @@ private:
     void refreshFooter();
     void refreshTable();
     void refreshContents();
-    void writeRange();
+    void writeTable(const QString &title, const QString &name, const std::string &csv);
     void refreshPage();
     void search(int by);
     [[nodiscard]] std::string deviceName(DeviceId id) const;
@@ -90,12 +92,15 @@ private:
     QAction *m_asTable = nullptr;
     QAction *m_path = nullptr;
     QAction *m_rangeTable = nullptr;
+    QAction *m_analysisTable = nullptr;
     QLineEdit *m_search;
     PathLine *m_pathLine; ///< sums of the critical path
     QLabel *m_footer;
     QPushButton *m_openPlan; ///< of a trace whose plan has not been found
     Legend *m_legend;
     RangePanel *m_rangePanel;
+    AnalysisPanel *m_analysisPanel;
+    TraceAnalysis *m_analysis;
     QWidget *m_picture; ///< canvas, scroll bars and the range's table
     QStackedWidget *m_pages;
     DataTable *m_table;

@@ -51,11 +51,14 @@ private:
     std::vector<std::vector<std::pair<std::int64_t, std::int32_t>>> m_own;
 };
 
-/// Ranks by the order that the file gives its processes, else as they came. Processes without slices are left out.
+/// Ranks by the order that the file gives its processes, else as they came. Processes without slices and counters are
+/// left out.
 std::vector<std::int32_t> rankOfProcess(const std::vector<CollectedProcess> &processes,
-                                        const std::vector<trace::Record> &records)
+                                        const std::vector<trace::Record> &records, const Counters &counters)
 {
     std::vector<bool> used(processes.size());
+    for (std::size_t process = 0; process < processes.size(); ++process)
+        used[process] = counters.has(static_cast<std::int32_t>(process));
     for (const trace::Record &record : records)
         used[static_cast<std::size_t>(record.rank)] = true;
     std::vector<std::size_t> order(processes.size());
@@ -100,8 +103,9 @@ public:
           m_labels(slices.labels),
           m_names(slices.sliceNames),
           m_extras(slices.extras),
+          m_counters(slices.counters),
           m_trace(trace),
-          m_ranks(rankOfProcess(slices.processes, trace.records))
+          m_ranks(rankOfProcess(slices.processes, trace.records, slices.counters))
     {
         nameRanks(slices.processNames);
         nameThreads();
@@ -124,6 +128,7 @@ public:
         records.resize(kept);
         if (!m_extras.empty())
             m_extras.resize(kept);
+        addCounters();
         sortRecords([](const trace::Record &r) { return std::tuple(r.rank, r.lane, r.start); });
     }
 
@@ -158,10 +163,28 @@ private:
         }
     }
 
+    /// Beside the slices of their process, whose times begin at m_origin by now.
+    void addCounters()
+    {
+        if (m_counters.empty())
+            return;
+        const std::size_t slices = m_trace.records.size();
+        std::int64_t end = std::numeric_limits<std::int64_t>::min();
+        for (const trace::Record &record : m_trace.records)
+            end = std::max(end, record.start + record.duration + m_origin);
+        m_counters.addTo(m_trace, end);
+        for (std::size_t i = slices; i < m_trace.records.size(); ++i) {
+            m_trace.records[i].start -= m_origin;
+            m_trace.records[i].rank = m_ranks[static_cast<std::size_t>(m_trace.records[i].rank)];
+        }
+        if (!m_extras.empty())
+            m_extras.resize(m_trace.records.size());
+    }
+
     std::int64_t setSteps()
     {
         const StepRanges ranges(m_processes);
-        std::int64_t origin = std::numeric_limits<std::int64_t>::max();
+        std::int64_t origin = m_counters.begin();
         for (trace::Record &record : m_trace.records) {
             origin = std::min(origin, record.start);
             if (record.step < 0)
@@ -169,7 +192,7 @@ private:
         }
         for (trace::Record &record : m_trace.records)
             record.start -= origin;
-        return m_trace.records.empty() ? 0 : origin;
+        return m_trace.records.empty() && m_counters.empty() ? 0 : origin;
     }
 
     /// Moves the records [first, last), of one thread, to @p kept and behind; returns the end of those that stay.
@@ -261,6 +284,7 @@ private:
     const std::vector<CollectedLabel> &m_labels;
     const CollectedNames &m_names;
     std::vector<SliceExtra> &m_extras; ///< by record, or empty
+    Counters &m_counters;
     trace::Trace &m_trace;
     std::vector<std::int32_t> m_ranks;                       ///< by process
     std::map<std::string, std::int32_t> m_laneNamed;         ///< of the table

@@ -13,6 +13,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <optional>
@@ -95,9 +96,10 @@ std::int64_t integerOf(json::value &value)
 /// Numbers that are another one for each event, and so tell a reader nothing.
 bool isSerialNumber(std::string_view key)
 {
-    static constexpr std::array<std::string_view, 9> kKeys{"Ev Idx",           "Record function id", "Python id",
-                                                           "Python parent id", "Python module id",   "Fwd thread id",
-                                                           "Sequence number",  "Collective seq",     "cbid"};
+    static constexpr std::array<std::string_view, 8> kKeys{"Ev Idx",           "Record function id",
+                                                           "Python id",        "Python parent id",
+                                                           "Python module id", "Fwd thread id",
+                                                           "Sequence number",  "cbid"};
     return std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end();
 }
 
@@ -319,6 +321,7 @@ private:
                 ++m_unpaired;
             return;
         case 'M': addMetadata(event); return;
+        case 'C': addCounter(event); return;
         default: ++m_others[event.phase];
         }
     }
@@ -368,6 +371,29 @@ private:
         ++m_timeless;
     }
 
+    /// Each argument is a series of its own.
+    void addCounter(const Event &event)
+    {
+        bool any = false;
+        for (std::string_view lines = m_arguments; event.start && !lines.empty();) {
+            const std::size_t end = std::min(lines.find('\n'), lines.size());
+            const std::string line(lines.substr(0, end));
+            lines.remove_prefix(std::min(end + 1, lines.size()));
+            const std::size_t colon = line.rfind(": ");
+            char *behind = nullptr;
+            const double value = colon == std::string::npos ? 0 : std::strtod(line.c_str() + colon + 2, &behind);
+            if (!behind || behind != line.c_str() + line.size() || behind == line.c_str() + colon + 2)
+                continue;
+            const std::string series = line.substr(0, colon);
+            const bool isPlain = series == "value" || series == event.name;
+            m_slices.count(event.process, isPlain ? std::string(event.name) : fmt::format("{} {}", event.name, series),
+                           *event.start, value);
+            any = true;
+        }
+        if (!any)
+            ++m_others['C'];
+    }
+
     void addMetadata(const Event &event)
     {
         if (event.name == "process_name")
@@ -398,7 +424,7 @@ private:
         static const std::map<char, std::string_view> names{{'s', "flows"},
                                                             {'t', "flows"},
                                                             {'f', "flows"},
-                                                            {'C', "counters"},
+                                                            {'C', "counters without a number or a time"},
                                                             {'i', "instants"},
                                                             {'I', "instants"},
                                                             {'b', "asynchronous events"},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/import/trace/counters.h"
 #include "engine/import/trace/foreign_kinds.h"
 #include "engine/trace/trace.h"
 
@@ -86,6 +87,7 @@ struct CollectedSlices {
     std::vector<std::vector<std::int32_t>> labelsOfName;
     std::vector<trace::Record> records;
     std::vector<SliceExtra> extras; ///< by record; empty: no slice has any
+    Counters counters;
     std::string clock = "wall";
     std::int64_t dropped = 0;
 };

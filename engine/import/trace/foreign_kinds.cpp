@@ -15,7 +15,11 @@ using trace::Kind;
 using trace::KindInfo;
 using trace::Work;
 
-/// Kineto's categories.
+/// Collectives that no plan of ours has.
+constexpr const char *kBroadcast = "broadcast";
+constexpr const char *kReduce = "reduce";
+
+/// Kineto's categories, and those.
 const std::vector<KindInfo> &profilerKinds()
 {
     static const std::vector<KindInfo> kinds{
@@ -28,6 +32,8 @@ const std::vector<KindInfo> &profilerKinds()
         {"user_annotation", Work::Host, "grey", "lines", "annotation"},
         {"gpu_user_annotation", Work::Host, "grey", "lines", "annotation"},
         {"python_function", Work::Host, "grey", "diagonal", "Python"},
+        {kBroadcast, Work::Communication, "purple", "lines", kBroadcast},
+        {kReduce, Work::Communication, "purple", "diagonal", kReduce},
     };
     return kinds;
 }
@@ -61,6 +67,10 @@ Kind ForeignKinds::of(std::string_view category, std::string_view name)
     if (category == "kernel") {
         if (const auto found = collective(name))
             return *found;
+        if (name.find("nccl") != std::string_view::npos && name.find("Broadcast") != std::string_view::npos)
+            category = kBroadcast;
+        else if (name.find("nccl") != std::string_view::npos && name.find("_Reduce_") != std::string_view::npos)
+            category = kReduce;
     }
     const auto called = [&](const KindInfo &kind) { return kind.name == category; };
     const auto found = std::find_if(m_kinds.begin(), m_kinds.end(), called);

@@ -47,9 +47,10 @@ constexpr std::size_t kMostKinds = 250; // a task's kind is a byte
 /// The traces of several files in one: their tables are joined by name, their ranks follow one another.
 class JoinedTrace {
 public:
-    void add(const trace::Trace &from, std::int64_t shift)
+    void add(trace::Trace &from, std::int64_t shift)
     {
         const auto firstRank = static_cast<std::int32_t>(m_trace.ranks.size());
+        renameCounters(from);
         m_trace.ranks.insert(m_trace.ranks.end(), from.ranks.begin(), from.ranks.end());
         const std::vector<std::int32_t> kinds =
             rowsOf(from.kinds, m_trace.kinds, m_kinds, kMostKinds, static_cast<std::int32_t>(trace::Kind::Other),
@@ -85,6 +86,21 @@ public:
     }
 
 private:
+    /// Counters of another file have levels of their own.
+    void renameCounters(trace::Trace &from) const
+    {
+        for (trace::LaneInfo &lane : from.lanes) {
+            if (lane.work != trace::Work::Device || !m_lanes.contains(lane.name))
+                continue;
+            const std::string levels = lane.name + "/";
+            lane.name += fmt::format(" [{}]", m_trace.ranks.size());
+            for (trace::TaskInfo &task : from.tasks) {
+                if (task.id.starts_with(levels))
+                    task.id.replace(0, levels.size() - 1, lane.name);
+            }
+        }
+    }
+
     /// The rows of @p to that those of @p from become; beyond @p most, row @p instead.
     template <class Row, class Name>
     static std::vector<std::int32_t> rowsOf(const std::vector<Row> &from, std::vector<Row> &to,
@@ -196,21 +212,24 @@ std::string skewNote(const std::vector<RankFile> &files, const std::vector<std::
                        format(Seconds(static_cast<double>(median) * 1e-9)), common.size(), files[of].name);
 }
 
-/// Ranks whose names are not unique are called by their file, too.
+/// Where files say whose rank they are, or two ranks have one name, all are called by their file, too.
 void nameRanks(std::vector<RankFile> &files)
 {
-    std::map<std::string, int> count;
+    std::set<std::string> names;
+    std::size_t ranks = 0;
+    bool areNumbered = files.size() > 1;
     for (const RankFile &file : files) {
+        areNumbered = areNumbered && file.read.rank >= 0;
+        ranks += file.read.trace.ranks.size();
         for (const trace::RankInfo &rank : file.read.trace.ranks)
-            ++count[rank.device];
+            names.insert(rank.device);
     }
+    if (names.size() == ranks && !areNumbered)
+        return;
     for (RankFile &file : files) {
-        for (trace::RankInfo &rank : file.read.trace.ranks) {
-            if (count[rank.device] > 1)
-                rank.device =
-                    fmt::format("{}: {}", file.read.rank >= 0 ? fmt::format("rank {}", file.read.rank) : file.name,
-                                rank.device);
-        }
+        const std::string own = file.read.rank >= 0 ? fmt::format("rank {}", file.read.rank) : file.name;
+        for (trace::RankInfo &rank : file.read.trace.ranks)
+            rank.device = fmt::format("{}: {}", own, rank.device);
     }
 }
 

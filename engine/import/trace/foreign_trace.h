@@ -42,7 +42,8 @@ Result<ForeignTrace> readForeignTrace(const std::string &path, Progress &progres
 Result<ForeignTrace> readAnyTrace(const std::string &path, Progress &progress);
 
 /// Several files, one for each rank of a training, as one trace: ranks are in the order that the files give their
-/// processes, else in the order of @p paths, and are called by their file where names are not unique.
+/// processes, else in the order of @p paths. Where all files say which rank they are, or two names are the same,
+/// names begin with the file's: "rank 3: python (GPU 3)", or "b.json: python".
 ///
 /// Clocks that agree (the files' times overlap) are kept; else the files are laid over each other at the first step
 /// that all of them have, or at their beginnings, and a note says so. A note says how far apart the steps begin.

@@ -4,6 +4,7 @@
 #include "engine/import/trace/perfetto_trace.h"
 
 #include "engine/import/trace/slices.h"
+#include "engine/import/trace/wire_message.h"
 
 #include <fmt/format.h>
 #include <google/protobuf/io/coded_stream.h>
@@ -11,6 +12,7 @@
 #include <google/protobuf/io/zero_copy_stream_impl.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -32,57 +34,6 @@ namespace wire = google::protobuf::io;
 constexpr std::size_t kMostPacketBytes = 64 << 20;
 constexpr std::int64_t kMostTime = std::int64_t{1} << 61;
 
-/// A field of a message: a number, or bytes that lie in the message.
-struct WireField {
-    std::uint32_t number = 0;
-    std::uint64_t value = 0;
-    std::string_view bytes;
-};
-
-/// The fields of a message, one after the other.
-class WireMessage {
-public:
-    explicit WireMessage(std::string_view bytes)
-        : m_coded(reinterpret_cast<const std::uint8_t *>(bytes.data()), static_cast<int>(bytes.size()))
-    {
-    }
-
-    /// False: it has ended, or is malformed from here on.
-    bool next(WireField &field)
-    {
-        const std::uint32_t tag = m_coded.ReadTag();
-        field = {};
-        field.number = tag >> 3;
-        std::uint32_t size = 0;
-        switch (field.number == 0 ? 7 : tag & 7) {
-        case 0: return m_coded.ReadVarint64(&field.value);
-        case 1: return m_coded.ReadLittleEndian64(&field.value);
-        case 2: return m_coded.ReadVarint32(&size) && take(size, field.bytes);
-        case 5:
-            if (!m_coded.ReadLittleEndian32(&size))
-                return false;
-            field.value = size;
-            return true;
-        default: return false; // groups, which nothing uses
-        }
-    }
-
-private:
-    bool take(std::uint32_t size, std::string_view &bytes)
-    {
-        const void *data = nullptr;
-        int left = 0;
-        if (size == 0)
-            return true;
-        if (!m_coded.GetDirectBufferPointer(&data, &left) || size > static_cast<std::uint32_t>(left))
-            return false;
-        bytes = {static_cast<const char *>(data), size};
-        return m_coded.Skip(static_cast<int>(size));
-    }
-
-    wire::CodedInputStream m_coded;
-};
-
 /// A clock as a sequence's packets count it: nanoseconds = (value * unit) + toTrace.
 struct Clock {
     std::int64_t unit = 1;
@@ -102,6 +53,10 @@ struct PacketSequence {
 struct Track {
     std::string process; ///< key of the collector
     std::string thread;
+    std::string counter; ///< name of a counter's track
+    double unit = 1;     ///< of a counter's values
+    double sum = 0;
+    bool adds = false; ///< a counter's values are differences
 };
 
 /// A track event; views are valid while its packet is.
@@ -114,6 +69,7 @@ struct TrackEvent {
     bool olderTimes = false;    ///< times beside the packet's own
     std::int64_t step = -1, stage = -1, microBatch = -1;
     std::string_view clock;
+    std::optional<double> value; ///< of a counter
 };
 
 class PerfettoReader {
@@ -375,6 +331,7 @@ private:
         std::uint64_t id = 0;
         std::optional<std::uint64_t> parent;
         std::string_view name, process, thread;
+        std::optional<std::string_view> counter;
         for (WireField field; message.next(field);) {
             switch (field.number) {
             case 1: id = field.value; break;
@@ -383,6 +340,7 @@ private:
             case 3: process = field.bytes; break;
             case 4: thread = field.bytes; break;
             case 5: parent = field.value; break;
+            case 8: counter = field.bytes; break;
             default: break;
             }
         }
@@ -393,7 +351,23 @@ private:
             track = processTrack(process, name);
         else
             track = ownTrack(id, parent, name);
+        if (counter)
+            describeCounter(*counter, name.empty() ? std::string_view(track.thread) : name, track);
         m_tracks[id] = std::move(track);
+    }
+
+    static void describeCounter(std::string_view bytes, std::string_view name, Track &track)
+    {
+        track.counter = name;
+        WireMessage message(bytes);
+        for (WireField field; message.next(field);) {
+            if (field.number == 4)
+                track.unit = static_cast<double>(static_cast<std::int64_t>(field.value));
+            else if (field.number == 5)
+                track.adds = field.value != 0;
+            else if (field.number == 6 && !field.bytes.empty())
+                track.counter += fmt::format(" ({})", field.bytes);
+        }
     }
 
     Track threadTrack(std::string_view bytes, std::string_view name)
@@ -464,6 +438,8 @@ private:
             case 11: event.track = field.value; break;
             case 22: event.category = field.bytes; break;
             case 23: event.name = field.bytes; break;
+            case 30: event.value = static_cast<double>(static_cast<std::int64_t>(field.value)); break;
+            case 44: event.value = std::bit_cast<double>(field.value); break;
             default: break;
             }
         }
@@ -515,10 +491,12 @@ private:
             event.type = Begin;
         if (event.type == None && event.phase == 'E')
             event.type = End;
-        if (event.type == Instant || event.type == Counter) {
-            ++m_left[event.type == Instant ? "instants are not shown" : "counter values are not shown"];
+        if (event.type == Instant) {
+            ++m_left["instants are not shown"];
             return;
         }
+        if (event.type == Counter)
+            return addCounter(event.track.value_or(sequence.track), time, event.value);
         const bool complete = event.type == None && event.phase == 'X' && event.duration >= 0;
         if (!complete && event.type != Begin && event.type != End) {
             ++m_left["events of other kinds are not shown"];
@@ -543,6 +521,18 @@ private:
             drop(complete ? "slices have no valid times and are left out" : "ends of slices have no beginning");
         else if (event.type == Begin)
             m_slices.begin(slice);
+    }
+
+    void addCounter(std::uint64_t id, std::optional<std::int64_t> time, std::optional<double> value)
+    {
+        const auto found = m_tracks.find(id);
+        if (found == m_tracks.end() || found->second.counter.empty() || !time || !value) {
+            ++m_left["counter values are not shown: their track is not described"];
+            return;
+        }
+        Track &track = found->second;
+        track.sum = (track.adds ? track.sum : 0) + *value * track.unit;
+        m_slices.count(track.process, track.counter, *time, track.sum);
     }
 
     const Track &trackOf(std::uint64_t id)

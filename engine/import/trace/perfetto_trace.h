@@ -9,9 +9,9 @@ namespace planloom::import {
 /// whole file by gzip).
 ///
 /// Processes are ranks, their threads and tracks lanes. Slices are pairs of begin and end, or a complete event of the
-/// older form; times of all clocks are turned into the trace's own by the clock snapshots. Counters, instants and
-/// packets of other sources (scheduling, memory, logs) are counted in the notes. A file that was cut short is read to
-/// its end.
+/// older form; times of all clocks are turned into the trace's own by the clock snapshots. Counters are lanes with
+/// levels; instants and packets of other sources (scheduling, memory, logs) are counted in the notes. A file that was
+/// cut short is read to its end.
 ///
 /// The file is read packet by packet: memory is 32 bytes a slice and its names. Errors: Io, BadInput (with the byte)
 /// for what is no trace, Cancelled.

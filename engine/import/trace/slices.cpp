@@ -173,6 +173,12 @@ bool SliceCollector::end(std::string_view process, std::string_view thread, std:
     return m_data->keep(record, extra);
 }
 
+void SliceCollector::count(std::string_view process, std::string_view counter, std::int64_t time, double value)
+{
+    const CollectedProcess &owner = m_data->process(process);
+    m_data->counters.add(static_cast<std::int32_t>(&owner - m_data->processes.data()), counter, time, value);
+}
+
 std::int64_t SliceCollector::openSlices() const
 {
     return std::accumulate(m_data->threads.begin(), m_data->threads.end(), std::int64_t{0},

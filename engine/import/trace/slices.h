@@ -43,6 +43,8 @@ public:
     void begin(const Slice &slice);
     /// False: nothing has begun there, or it would end before it began.
     bool end(std::string_view process, std::string_view thread, std::int64_t time);
+    /// A value of a counter of the process, from @p time until the next one.
+    void count(std::string_view process, std::string_view counter, std::int64_t time, double value);
     [[nodiscard]] std::int64_t openSlices() const;       ///< that have begun and not ended
     [[nodiscard]] std::int64_t argumentsLeftOut() const; ///< slices whose arguments are beyond what is kept
 

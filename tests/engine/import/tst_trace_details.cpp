@@ -2,14 +2,17 @@
 // Launch and kernel, operator and kernel, arguments: what traces of other programs have beside their slices.
 #include "engine/import/trace/foreign_trace.h"
 #include "engine/trace/details.h"
+#include "engine/trace/gauges.h"
 #include "engine/trace/index.h"
 
 #include <QTemporaryDir>
 #include <QTest>
 
+#include <fmt/format.h>
 #include <sqlite3.h>
 
 #include <fstream>
+#include <set>
 
 using namespace planloom;
 
@@ -89,6 +92,40 @@ private:
     }
 
 private Q_SLOTS:
+    /// A lane of levels for each series, on one scale for all processes; a file's own when files are joined.
+    void countersAreGauges()
+    {
+        const char *text = R"({"traceEvents": [
+ {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 1, "tid": 7, "ts": 10, "dur": 30, "args": {"correlation": 1}},
+ {"ph": "X", "cat": "cuda_runtime", "name": "launch", "pid": 1, "tid": 1, "ts": 12, "dur": 1, "args": {"correlation": 1}},
+ {"ph": "C", "name": "power", "pid": 1, "ts": 20, "args": {"value": 50}},
+ {"ph": "C", "name": "power", "pid": 1, "ts": 10, "args": {"value": 100}},
+ {"ph": "C", "name": "power", "pid": 2, "ts": 15, "args": {"value": 200}},
+ {"ph": "C", "name": "queue", "pid": 1, "ts": 15, "args": {"a": 3, "b": "4"}},
+ {"ph": "C", "name": "queue", "pid": 1, "ts": 16, "args": {"c": "none"}}
+]})";
+        const trace::Trace trace = read({file("counters.json", text)});
+        const auto gauges = trace::gaugesOf(trace);
+        QCOMPARE(gauges.size(), std::size_t{3}); // power, queue a, queue b
+        std::set<std::string> spans;
+        for (const trace::Record &record : trace.records) {
+            for (const trace::Gauge &gauge : gauges) {
+                if (record.lane == gauge.lane)
+                    spans.insert(fmt::format("{} {} {}+{} {:.2f} s{}", record.rank, trace.lane(record.lane).name,
+                                             record.start / 1000, record.duration / 1000, gauge.share(record.task),
+                                             record.step));
+            }
+        }
+        QCOMPARE(spans,
+                 (std::set<std::string>{"0 power 0+10 0.50 s-1", "0 power 10+20 0.25 s-1", "1 power 5+25 1.00 s-1",
+                                        "0 queue a 5+25 1.00 s-1", "0 queue b 5+25 1.00 s-1"}));
+        QCOMPARE(nameOf(trace, trace.details.partner(find(trace, "gemm", 0))), std::string("launch@2"));
+        const trace::Trace joined = read({file("c1.json", text), file("c2.json", text)});
+        QCOMPARE(trace::gaugesOf(joined).size(), std::size_t{6});
+        for (const trace::Gauge &gauge : trace::gaugesOf(joined))
+            QCOMPARE(gauge.levels, 101);
+    }
+
     void launchesAndKernels()
     {
         const trace::Trace trace = read({file("a.json", kLaunches)});

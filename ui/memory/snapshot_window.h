@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QComboBox>
+#include <QDialog>
+#include <QString>
+
+#include "engine/trace/allocations.h"
+#include "ui/memory/address_map.h"
+#include "ui/state/latest_job.h"
+#include "ui/state/studio_state.h"
+#include "ui/widgets/data_table.h"
+#include "ui/widgets/elided_label.h"
+
+#include <memory>
+
+namespace planloom::ui {
+
+/// Whether a file is a pickle, as memory snapshots of PyTorch are. Reads its head.
+bool isSnapshotFile(const QString &path);
+
+/// A memory snapshot of PyTorch: the blocks of a device as addresses over time, and what is in use at a moment by the
+/// line of the program that asked for it. Opens at the peak.
+class SnapshotWindow final : public QDialog {
+    Q_OBJECT
+
+public:
+    SnapshotWindow(const QString &path, std::shared_ptr<const trace::Allocations> snapshot, QWidget *parent = nullptr);
+    [[nodiscard]] QComboBox *devicePicker() { return m_devices; }
+    [[nodiscard]] AddressMap *map() { return m_map; }
+    [[nodiscard]] DataTable *table() { return m_table; }
+    [[nodiscard]] QString summary() const { return m_summary->text(); }
+    void showMoment(double seconds);
+
+private:
+    void showDevice();
+
+    std::shared_ptr<const trace::Allocations> m_snapshot;
+    QComboBox *m_devices;
+    ElidedLabel *m_summary;
+    AddressMap *m_map;
+    ElidedLabel *m_moment;
+    DataTable *m_table;
+};
+
+/// Reads the file by @p job and shows it in a window of its own, as it is of no plan. @p state says what is wrong with
+/// it.
+void openSnapshot(StudioState *state, LatestJob &job, const QString &path, QWidget *parent);
+
+} // namespace planloom::ui
