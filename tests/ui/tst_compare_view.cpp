@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/ui/run_folder.h"
 #include "tests/ui/studio_fixture.h"
+#include "tests/ui/watched_main.h"
 #include "ui/compare/compare_view.h"
 #include "ui/widgets/text.h"
 
@@ -297,5 +298,5 @@ private Q_SLOTS:
     }
 };
 
-QTEST_MAIN(TestCompareView)
+PLANLOOM_UI_MAIN(TestCompareView)
 #include "tst_compare_view.moc"

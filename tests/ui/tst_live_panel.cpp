@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What is in use on a device at a moment: the table, the addresses, the values under the mouse, and old figures.
+#include "tests/ui/watched_main.h"
+
 #include "ui/memory/curve.h"
 #include "ui/memory/memory_view.h"
 #include "ui/studio_fixture.h"
@@ -280,5 +282,5 @@ void TestLivePanel::whatCannotBeSimulatedIsPale()
     QTRY_VERIFY(!veiled(live()->table()));
 }
 
-QTEST_MAIN(TestLivePanel)
+PLANLOOM_UI_MAIN(TestLivePanel)
 #include "tst_live_panel.moc"
