@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // planloom-studio: options, then the window. Everything else is in ui/.
+#include "app/studio/bench_mode.h"
 #include "ui/demo/demo.h"
 #include "ui/shell/main_window.h"
 #include "ui/state/local_agent.h"
@@ -16,9 +17,12 @@
 #include <QTextStream>
 #include <QTimer>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <optional>
+#include <string_view>
 
 namespace {
 
@@ -82,6 +86,8 @@ QString demoText(const QString &folder)
 
 struct Options {
     bool demo = false;
+    bool bench = false;
+    BenchRequest benchRequest;
     QString screenshot;
     QStringList files;
     int steps = 12;
@@ -178,7 +184,17 @@ std::optional<Options> parse(const QApplication &app)
                                    QStringLiteral("NAME"));
     const QCommandLineOption fresh(QStringLiteral("fresh"),
                                    QStringLiteral("Do not reopen the files of the last start."));
-    parser.addOptions({demo, steps, screenshot, theme, fresh});
+    const QCommandLineOption bench(QStringLiteral("bench"),
+                                   QStringLiteral("Measure the studio's targets and end; FILE names some of them, such "
+                                                  "as T3,T9. Without a display it draws offscreen."));
+    const QCommandLineOption json(QStringLiteral("json"), QStringLiteral("Print the measured targets as JSON."));
+    const QCommandLineOption size(QStringLiteral("bench-size"),
+                                  QStringLiteral("Share of the targets' sizes, for a quick look."),
+                                  QStringLiteral("SHARE"), QStringLiteral("1"));
+    const QCommandLineOption seconds(QStringLiteral("bench-seconds"),
+                                     QStringLiteral("Length of the live run of T6; the target is 600."),
+                                     QStringLiteral("N"), QStringLiteral("10"));
+    parser.addOptions({demo, steps, screenshot, theme, fresh, bench, json, size, seconds});
     if (!parser.parse(QApplication::arguments())) {
         complain(parser.errorText());
         return std::nullopt;
@@ -194,6 +210,9 @@ std::optional<Options> parse(const QApplication &app)
         return std::nullopt;
     }
     options.demo = parser.isSet(demo);
+    options.bench = parser.isSet(bench);
+    options.benchRequest = {parser.positionalArguments(), parser.value(size), parser.value(seconds),
+                            parser.isSet(json)};
     options.screenshot = parser.value(screenshot);
     options.freshSession = parser.isSet(fresh);
     options.theme = parser.value(theme);
@@ -217,7 +236,12 @@ int main(int argc, char **argv)
     const bool offscreen = chooseOffscreen();
     if (offscreen)
         installQuietOffscreen();
-    QApplication app(argc, argv);
+    // Every event is measured while targets are.
+    const bool benches = std::any_of(argv + 1, argv + argc,
+                                     [](const char *argument) { return std::string_view(argument) == "--bench"; });
+    const std::unique_ptr<QApplication> made =
+        benches ? std::make_unique<ui::WatchedApplication>(argc, argv) : std::make_unique<QApplication>(argc, argv);
+    QApplication &app = *made;
     QApplication::setOrganizationName(QStringLiteral("planloom"));
     QApplication::setApplicationName(QStringLiteral("planloom-studio"));
     QApplication::setApplicationVersion(QStringLiteral(PLANLOOM_VERSION));
@@ -233,6 +257,12 @@ int main(int argc, char **argv)
         return complain(QStringLiteral("there is no font on this machine; install fonts-dejavu-core"));
     ui::applyTheme(app, themeOf(options.theme));
     QApplication::setWindowIcon(ui::icon(QStringLiteral("planloom")));
+
+    if (options.bench) {
+        int status = kDone;
+        const auto wrong = benchInStudio(static_cast<ui::WatchedApplication &>(app), options.benchRequest, status);
+        return wrong ? complain(*wrong) : status;
+    }
 
     ui::StudioState state;
     state.setClientFactory(ui::localAgent());

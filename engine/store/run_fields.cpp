@@ -38,6 +38,14 @@ double errorOfPrediction(const Run &run)
     return comparable ? run.predictedIterationSeconds / run.iterationSecondsMedian - 1 : kUnknown;
 }
 
+/// The same of the fullest rank's memory: of arenas, which are as large on any device.
+double errorOfMemory(const Run &run)
+{
+    const bool known = run.peakBytesMeasured > 0 && run.peakBytesPredicted > 0;
+    return known ? static_cast<double>(run.peakBytesPredicted) / static_cast<double>(run.peakBytesMeasured) - 1
+                 : kUnknown;
+}
+
 std::string precisionText(const std::string &precision)
 {
     return precision == "bfloat16" ? "bf16" : precision == "float32" ? "fp32" : precision;
@@ -78,6 +86,8 @@ const std::vector<RunField> &runFields()
         {"error", "Prediction error", Measure::Share,
          "predicted / measured time of a step, less 1; only of runs on the devices of the plan", nullptr,
          errorOfPrediction},
+        {"memory_error", "Memory error", Measure::Share, "predicted / measured peak memory of the fullest rank, less 1",
+         nullptr, errorOfMemory},
         {"tags", "Tags", Measure::Text, "your words for the run", [](const Run &run) { return run.tags; }},
         {"notes", "Notes", Measure::Text, "your notes", [](const Run &run) { return run.notes; }},
         {"folder", "Folder", Measure::Text, "where the run lies", [](const Run &run) { return run.folder; }},

@@ -78,8 +78,9 @@ FLOORS |= {
     "ui/planview": ["ui/widgets", "ui/memory"], # likewise
     "ui/shell": [f"ui/{view}" for view in VIEWS],
     "ui/demo": ["ui/shell"],
+    "ui/bench": ["ui/shell"],
     "app/planloom": ["planners", "profiler", "executor/agent", "executor/runtime", "executor/checkpoint", *ALL_ENGINE],
-    "app/studio": ["ui/shell", "ui/demo", "planners", "executor/agent/client.h", *ALL_ENGINE],
+    "app/studio": ["ui/shell", "ui/demo", "ui/bench", "planners", "executor/agent/client.h", *ALL_ENGINE],
 }
 # Tests mirror the tree and may look at everything.
 FREE = ("tests",)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The knobs of a plan that trains by ADMM, as a user turns them.
 #include "tests/ui/studio_fixture.h"
+#include "tests/ui/watched_main.h"
 #include "tests/stopped_after.h"
 #include "ui/planview/plan_view.h"
 #include "ui/planview/stage_figures.h"
@@ -313,5 +314,5 @@ private Q_SLOTS:
     }
 };
 
-QTEST_MAIN(TestAdmmControls)
+PLANLOOM_UI_MAIN(TestAdmmControls)
 #include "tst_admm_controls.moc"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What a run that trains by ADMM has recorded, from its files to the pixels.
+#include "tests/ui/watched_main.h"
+
 #include "engine/base/files.h"
 #include "engine/import/import.h"
 #include "engine/plan/plan_json.h"
@@ -174,5 +176,5 @@ private Q_SLOTS:
     }
 };
 
-QTEST_MAIN(TestAdmmPanel)
+PLANLOOM_UI_MAIN(TestAdmmPanel)
 #include "tst_admm_panel.moc"

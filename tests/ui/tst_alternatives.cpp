@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Alternatives and kept plans of the Plan view: the table, the points of time against memory, and the tab's count.
+#include "tests/ui/watched_main.h"
+
 #include "ui/planview/plan_view.h"
 
 #include "engine/plan/fingerprint.h"
@@ -208,5 +210,5 @@ void TestAlternatives::differencesAreSaid()
     }
 }
 
-QTEST_MAIN(TestAlternatives)
+PLANLOOM_UI_MAIN(TestAlternatives)
 #include "tst_alternatives.moc"

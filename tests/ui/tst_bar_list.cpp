@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Bars to compare, and the row that says how far work in the background is.
+#include "tests/ui/watched_main.h"
+
 #include "ui/theme/theme.h"
 #include "ui/widgets/bar_list.h"
 #include "ui/widgets/job_strip.h"
@@ -101,5 +103,5 @@ private Q_SLOTS:
     }
 };
 
-QTEST_MAIN(TestBarList)
+PLANLOOM_UI_MAIN(TestBarList)
 #include "tst_bar_list.moc"

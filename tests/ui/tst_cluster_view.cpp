@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/ui/watched_main.h"
+
 #include "ui/cluster/cluster_settings_dialog.h"
 #include "ui/cluster/cluster_view.h"
 
@@ -441,5 +443,5 @@ void TestClusterView::asksForWhatSlurmLeavesOpen()
     QVERIFY(QTest::qWaitFor([&] { return !bench.view.findChild<ClusterSettingsDialog *>(); }, 30'000)); // closed: gone
 }
 
-QTEST_MAIN(TestClusterView)
+PLANLOOM_UI_MAIN(TestClusterView)
 #include "tst_cluster_view.moc"

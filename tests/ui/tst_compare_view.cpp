@@ -2,6 +2,7 @@
 #include "tests/engine/analysis/kineto_ranks.h"
 #include "tests/ui/run_folder.h"
 #include "tests/ui/studio_fixture.h"
+#include "tests/ui/watched_main.h"
 #include "ui/compare/compare_view.h"
 #include "ui/widgets/text.h"
 
@@ -327,5 +328,5 @@ private Q_SLOTS:
     }
 };
 
-QTEST_MAIN(TestCompareView)
+PLANLOOM_UI_MAIN(TestCompareView)
 #include "tst_compare_view.moc"

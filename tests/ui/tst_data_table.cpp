@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/ui/watched_main.h"
+
 #include "ui/theme/theme.h"
 #include "ui/widgets/data_table.h"
 
@@ -91,5 +93,5 @@ void TestDataTable::longTextsAreShownInPart()
     QCOMPARE(cell.data(Qt::EditRole).toString(), devices);
 }
 
-QTEST_MAIN(TestDataTable)
+PLANLOOM_UI_MAIN(TestDataTable)
 #include "tst_data_table.moc"

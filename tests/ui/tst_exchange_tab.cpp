@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The knobs of the exchange between replicas: what they show and hide, that each turn is one undoable edit which is
 // simulated, what is refused. And the figures beside them: tables, delays and methods.
+#include "tests/ui/watched_main.h"
+
 #include "ui/planview/exchange_tab.h"
 
 #include "planners/common/averaging_delay.h"
@@ -474,5 +476,5 @@ private Q_SLOTS:
     }
 };
 
-QTEST_MAIN(TestExchangeTab)
+PLANLOOM_UI_MAIN(TestExchangeTab)
 #include "tst_exchange_tab.moc"

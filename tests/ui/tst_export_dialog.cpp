@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The plan in other programs' formats: what is shown, what is refused and why, what is written, and what is read back.
 #include "tests/ui/studio_fixture.h"
+#include "tests/ui/watched_main.h"
 
 #include "ui/shell/export_dialog.h"
 #include "ui/shell/main_window.h"
@@ -240,5 +241,5 @@ void TestExportDialog::theMenuOpensIt()
     QVERIFY(window.findChild<ExportDialog *>()->isVisible());
 }
 
-QTEST_MAIN(TestExportDialog)
+PLANLOOM_UI_MAIN(TestExportDialog)
 #include "tst_export_dialog.moc"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What is in use on a device at a moment: the table, the addresses, the values under the mouse, and old figures.
+#include "tests/ui/watched_main.h"
+
 #include "ui/memory/live_table.h"
 #include "ui/memory/snapshot_device.h"
 #include "ui/memory/snapshot_window.h"
@@ -336,5 +338,5 @@ void TestLivePanel::aSnapshotIsAMapOfAddresses()
     QCOMPARE(row(0), QStringLiteral("1.00 KiB"));
 }
 
-QTEST_MAIN(TestLivePanel)
+PLANLOOM_UI_MAIN(TestLivePanel)
 #include "tst_live_panel.moc"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/ui/studio_fixture.h"
+#include "tests/ui/watched_main.h"
 
 #include "ui/demo/demo.h"
 #include "engine/gnn/graph_data.h"
@@ -1143,5 +1144,5 @@ void TestMainWindow::theWholeStory()
     m_run.failAt = -1;
 }
 
-QTEST_MAIN(TestMainWindow)
+PLANLOOM_UI_MAIN(TestMainWindow)
 #include "tst_main_window.moc"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Memory policies in the studio: knobs, decisions, tensors, budgets and waiting for copies.
+#include "tests/ui/watched_main.h"
+
 #include "ui/memory/memory_view.h"
 
 #include "ui/memory/curve.h"
@@ -462,5 +464,5 @@ void TestMemoryView::stateOfSamplesIsABand()
     }
 }
 
-QTEST_MAIN(TestMemoryView)
+PLANLOOM_UI_MAIN(TestMemoryView)
 #include "tst_memory_view.moc"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/ui/watched_main.h"
+
 #include "ui/shell/message_bar.h"
 
 #include <QApplication>
@@ -73,5 +75,5 @@ void TestMessageBar::lineBreaksAreCut()
     QCOMPARE(bar.text(), QStringLiteral("first line\nsecond line"));
 }
 
-QTEST_MAIN(TestMessageBar)
+PLANLOOM_UI_MAIN(TestMessageBar)
 #include "tst_message_bar.moc"

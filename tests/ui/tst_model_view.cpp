@@ -12,6 +12,7 @@
 #include "engine/graph/operators/operators.h"
 #include "engine/import/import.h"
 #include "tests/ui/studio_fixture.h"
+#include "tests/ui/watched_main.h"
 #include "ui/model/graph_frame_item.h"
 #include "ui/model/graph_node_item.h"
 #include "ui/model/model_view.h"
@@ -508,5 +509,5 @@ private Q_SLOTS:
     }
 };
 
-QTEST_MAIN(TestModelView)
+PLANLOOM_UI_MAIN(TestModelView)
 #include "tst_model_view.moc"

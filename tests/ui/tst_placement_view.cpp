@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The Placement view: roles that are dragged, refused drops, figures, the search and what a run has sent.
+#include "tests/ui/watched_main.h"
+
 #include "engine/base/files.h"
 #include "engine/gnn/partition.h"
 #include "engine/gnn/steady_iteration.h"
@@ -522,5 +524,5 @@ private Q_SLOTS:
     }
 };
 
-QTEST_MAIN(TestPlacementView)
+PLANLOOM_UI_MAIN(TestPlacementView)
 #include "tst_placement_view.moc"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/ui/watched_main.h"
+
 #include "ui/planview/plan_view.h"
 
 #include "ui/planview/stage_edits.h"
@@ -758,5 +760,5 @@ void TestPlanView::interleavingWithOneStageADeviceIsSaid()
     QCOMPARE(bench.state.simulation()->report.iterationSeconds, interleaved); // it is true
 }
 
-QTEST_MAIN(TestPlanView)
+PLANLOOM_UI_MAIN(TestPlanView)
 #include "tst_plan_view.moc"

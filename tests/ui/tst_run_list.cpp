@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/ui/run_folder.h"
 #include "tests/ui/studio_fixture.h"
+#include "tests/ui/watched_main.h"
 #include "ui/run/run_list_view.h"
 
 #include <QHeaderView>
@@ -240,5 +241,5 @@ private Q_SLOTS:
     }
 };
 
-QTEST_MAIN(TestRunList)
+PLANLOOM_UI_MAIN(TestRunList)
 #include "tst_run_list.moc"

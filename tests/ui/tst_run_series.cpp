@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What a run's processes note of each step, from its files to the charts: losses of replicas, rows of tables.
+#include "tests/ui/watched_main.h"
+
 #include "engine/base/files.h"
 #include "engine/run/metrics.h"
 #include "engine/run/series.h"
@@ -190,5 +192,5 @@ private Q_SLOTS:
     }
 };
 
-QTEST_MAIN(TestRunSeries)
+PLANLOOM_UI_MAIN(TestRunSeries)
 #include "tst_run_series.moc"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/ui/watched_main.h"
+
 #include <QTest>
 
 #include "engine/graph/graph.h"
@@ -263,5 +265,5 @@ private Q_SLOTS:
     }
 };
 
-QTEST_MAIN(TestScopeGraph)
+PLANLOOM_UI_MAIN(TestScopeGraph)
 #include "tst_scope_graph.moc"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/ui/studio_fixture.h"
+#include "tests/ui/watched_main.h"
 
 #include "engine/base/files.h"
 #include "engine/gnn/partition.h"
@@ -8,6 +9,7 @@
 #include "executor/data/graph_folder.h"
 #include "ui/state/file_kind.h"
 #include "ui/state/run_files.h"
+#include "ui/state/whole_trace.h"
 
 #include <QSignalSpy>
 #include <QTest>
@@ -149,7 +151,9 @@ void TestStudioState::eventTracesOpen()
     QStringList heard;
     listen(state, heard);
     QVERIFY(state.open(path));
-    QTRY_COMPARE(state.measured().records.size(), std::size_t{1});
+    QTRY_COMPARE(wholeMeasured(state).records.size(), std::size_t{1});
+    QVERIFY(state.measured().records.empty()); // its index has all that they say
+    QCOMPARE(wholeMeasured(state).records.front().duration, std::int64_t{2000});
     QCOMPARE(state.measuredPath(), path);
     QCOMPARE(state.measured().tasks.front().id, std::string("gemm"));
     QVERIFY(!state.measuredOrigin().known() && !state.measuredIsOfDocument());
@@ -161,7 +165,7 @@ void TestStudioState::eventTracesOpen()
     file.close();
     QVERIFY(state.open(path)); // what was open stays
     QTRY_VERIFY2(heard.value(0).contains(QStringLiteral("has no events")), qPrintable(heard.value(0)));
-    QCOMPARE(state.measured().records.size(), std::size_t{1});
+    QCOMPARE(wholeMeasured(state).records.size(), std::size_t{1});
 }
 
 void TestStudioState::editsCanBeUndone()
@@ -323,7 +327,7 @@ void TestStudioState::theFolderOfARunIsOpened()
     StudioState state;
     QCOMPARE(classifyFile(folder.path()), FileKind::Run);
     QVERIFY(state.open(folder.path()));
-    QTRY_VERIFY_WITH_TIMEOUT(state.simulationCurrent() && !state.measured().records.empty(), 20'000);
+    QTRY_VERIFY_WITH_TIMEOUT(state.simulationCurrent() && !state.measured().ranks.empty(), 20'000);
     QVERIFY(state.measuredIsOfDocument());
     QVERIFY(state.planPath().isEmpty()); // saving asks where: the run keeps the plan that it was trained by
     QCOMPARE(state.run().phase, RunData::Phase::Unfinished); // nothing else lies there
@@ -699,7 +703,7 @@ void TestStudioState::tracesKnowTheirPlan()
     QVERIFY(trace::writeTrace(trace, named.toStdString()));
 
     QVERIFY(state.openTrace({unnamed}));
-    QTRY_VERIFY_WITH_TIMEOUT(!state.measured().records.empty(), 20'000);
+    QTRY_VERIFY_WITH_TIMEOUT(!state.measured().ranks.empty(), 20'000);
     QVERIFY(!state.measuredIsOfDocument()); // nothing says so
     QVERIFY(!state.measuredOrigin().known());
     QVERIFY(state.openTrace({named}));
@@ -858,5 +862,5 @@ void TestStudioState::destructionDuringARun()
     QVERIFY(run.hold); // it was stopped, not released
 }
 
-QTEST_MAIN(TestStudioState)
+PLANLOOM_UI_MAIN(TestStudioState)
 #include "tst_studio_state.moc"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/ui/watched_main.h"
+
 #include "ui/theme/theme.h"
 #include "ui/timeline/legend.h"
 #include "ui/timeline/texture.h"
@@ -198,5 +200,5 @@ void TestTheme::switching()
     QVERIFY(!theme().dark);
 }
 
-QTEST_MAIN(TestTheme)
+PLANLOOM_UI_MAIN(TestTheme)
 #include "tst_theme.moc"

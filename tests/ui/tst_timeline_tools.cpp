@@ -2,6 +2,7 @@
 // The timeline's arrows, critical path, range statistics, and rows that are hidden, pinned or collapsed.
 #include "tests/engine/analysis/kineto_ranks.h"
 #include "tests/ui/studio_fixture.h"
+#include "tests/ui/watched_main.h"
 
 #include "ui/theme/theme.h"
 #include "ui/timeline/link_painter.h"
@@ -561,5 +562,5 @@ void TestTimelineTools::devicesCollapse()
     QCOMPARE(model.layout().height(), height);
 }
 
-QTEST_MAIN(TestTimelineTools)
+PLANLOOM_UI_MAIN(TestTimelineTools)
 #include "tst_timeline_tools.moc"

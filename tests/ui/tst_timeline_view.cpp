@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/ui/studio_fixture.h"
+#include "tests/ui/watched_main.h"
 
 #include "engine/plan/fingerprint.h"
 #include "ui/theme/theme.h"
@@ -20,6 +21,46 @@
 
 using namespace planloom;
 using namespace planloom::ui;
+
+/// A client that reports records of one lane, a second after the other, in as many pieces as it is asked for.
+class Flood final : public agent::Client {
+public:
+    static constexpr std::int64_t kPiece = 100'000;
+    struct Valve {
+        std::atomic<int> asked{0};
+        std::atomic<bool> ended{false};
+    };
+    explicit Flood(Valve &valve) : m_valve(valve) {}
+    Status train(const agent::TrainRequest &request, const agent::RunEvents &events) override
+    {
+        trace::Tables tables;
+        tables.lanes = {{"compute", trace::Work::Compute, 1}};
+        tables.kinds = trace::standardKinds();
+        tables.ranks = {{"d0"}};
+        tables.tasks = {{"s0.F.m0", trace::Kind::Forward, 0, 0}};
+        events.onStarted("flood", request.runDir);
+        events.onTraceTables(tables);
+        events.onState(agent::RunState::Running, {});
+        std::vector<trace::Record> piece;
+        for (int sent = 0; !m_valve.ended;) {
+            if (sent >= m_valve.asked) {
+                std::this_thread::sleep_for(std::chrono::microseconds(200));
+                continue;
+            }
+            piece.clear();
+            for (std::int64_t k = sent * kPiece; k < (sent + 1) * kPiece; ++k)
+                piece.push_back({k * 1000, 900, 0, static_cast<std::int32_t>(k / 1000), 0, 0});
+            events.onRecords(piece, 7); // so many were lost before
+            ++sent;
+        }
+        return {};
+    }
+    void stop() override { m_valve.ended = true; }
+    Status lookCloser(double) override { return {}; }
+
+private:
+    Valve &m_valve;
+};
 
 class TestTimelineView : public QObject {
     Q_OBJECT
@@ -49,6 +90,7 @@ private Q_SLOTS:
     void aSimulatorsTraceIsNotMeasured();
     void versionsAreLines();
     void aResumedRunBeginsWhereItWentOn();
+    void aRunThatReportsTooMuchKeepsTheNewest();
     void aTraceWithoutItsPlanSaysWhatItIs();
     void theLegendIsWholeInANarrowView();
     void startsInTheTableDiffer();
@@ -622,6 +664,36 @@ void TestTimelineView::aSimulatorsTraceIsNotMeasured()
     QVERIFY2(text.contains(QStringLiteral("simulated / predicted: 1.00")), qPrintable(text));
 }
 
+void TestTimelineView::aRunThatReportsTooMuchKeepsTheNewest()
+{
+    constexpr int kPieces = 32; // three million records are kept
+    Flood::Valve valve;
+    m_state->setClientFactory([&]() -> Result<std::unique_ptr<agent::Client>> {
+        return std::unique_ptr<agent::Client>(std::make_unique<Flood>(valve));
+    });
+    QVERIFY(m_state->startRun({}));
+    const trace::Trace &trace = m_state->measured();
+    for (int piece = 1; piece <= kPieces; ++piece) {
+        valve.asked = piece;
+        QVERIFY(QTest::qWaitFor(
+            [&] {
+                return static_cast<std::int64_t>(trace.records.size()) + trace.dropped == piece * Flood::kPiece + 7;
+            },
+            20'000));
+    }
+    QVERIFY(trace.dropped > 1'000'000);
+    const TimelineModel &model = m_view->model();
+    const trace::LevelOfDetail *lod = nullptr;
+    QTRY_VERIFY((lod = &model.traceIndex(true).lod())->size() == trace.records.size());
+    QCOMPARE(lod->begin(), trace.records.front().start);
+    QCOMPARE(lod->end(), (kPieces * Flood::kPiece - 1) * 1000 + 900);
+    QCOMPARE(model.dropped(), trace.dropped);
+    valve.asked = kPieces + 1; // and it goes on from there
+    QTRY_COMPARE(model.traceIndex(true).lod().end(), ((kPieces + 1) * Flood::kPiece - 1) * 1000 + 900);
+    valve.ended = true;
+    QTRY_VERIFY(!m_state->run().active());
+}
+
 void TestTimelineView::aTraceWithoutItsPlanSaysWhatItIs()
 {
     QTemporaryDir folder;
@@ -810,5 +882,5 @@ void TestTimelineView::everyThemePaints()
     }
 }
 
-QTEST_MAIN(TestTimelineView)
+PLANLOOM_UI_MAIN(TestTimelineView)
 #include "tst_timeline_view.moc"

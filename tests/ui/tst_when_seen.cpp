@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What is out of sight does nothing on an edit, and is right when it comes into sight.
+#include "tests/ui/watched_main.h"
+
 #include "ui/cluster/cluster_view.h"
 #include "ui/memory/memory_view.h"
 #include "ui/placement/placement_view.h"
@@ -209,5 +211,5 @@ private Q_SLOTS:
     }
 };
 
-QTEST_MAIN(TestWhenSeen)
+PLANLOOM_UI_MAIN(TestWhenSeen)
 #include "tst_when_seen.moc"

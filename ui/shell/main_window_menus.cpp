@@ -9,6 +9,7 @@
 #include "ui/shell/start_page.h"
 #include "ui/state/plan_shape.h"
 #include "ui/state/run_files.h"
+#include "ui/state/whole_trace.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/text.h"
 
@@ -281,8 +282,8 @@ void MainWindow::exportText(const QString &title, const QString &suffix,
 void MainWindow::exportTimeline()
 {
     exportText(tr("Timeline as Chrome trace"), QStringLiteral("trace.json"), [this]() -> Result<std::string> {
-        if (!m_state->measured().records.empty())
-            return exporting::chromeTrace(m_state->measured());
+        if (const trace::Trace measured = wholeMeasured(*m_state); !measured.records.empty())
+            return exporting::chromeTrace(measured);
         if (!m_state->simulation())
             return badInput("there is no timeline yet; find a plan first");
         return exporting::chromeTrace(m_state->simulation()->trace);

@@ -11,7 +11,7 @@ namespace planloom::ui {
 /// A shared value that is destroyed on a thread of the pool, whichever thread lets go of it last: to free a trace of
 /// tens of thousands of ranks takes longer than an event of the UI thread may.
 template <class Value>
-std::shared_ptr<const Value> freedElsewhere(Value value)
+std::shared_ptr<Value> freedElsewhere(Value value)
 {
     return {new Value(std::move(value)),
             [](const Value *last) { QThreadPool::globalInstance()->start([last] { delete last; }); }};

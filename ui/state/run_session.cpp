@@ -12,8 +12,9 @@ namespace planloom::ui {
 namespace {
 
 constexpr int kPullMilliseconds = 33; // gui.md: pull at no more than 30 Hz
-/// 32 bytes each: 256 MiB. Beyond it the oldest half goes and is counted as dropped.
-constexpr std::size_t kRecordLimit = std::size_t{8} << 20;
+/// 32 bytes each, 96 MiB, and three to four times as much for indexes while the older half goes: it is counted as
+/// dropped. The whole trace is in the run's folder.
+constexpr std::size_t kRecordLimit = std::size_t{3} << 20;
 
 RunData::Phase phaseOf(agent::RunState state)
 {
@@ -42,7 +43,8 @@ struct RunSession::Inbox {
     std::optional<std::pair<QString, QString>> started; ///< id, folder
     std::optional<trace::Tables> tables;
     std::vector<trace::Record> records;
-    std::int64_t dropped = 0;
+    std::int64_t dropped = 0;   ///< on the way, all in all
+    std::int64_t forgotten = 0; ///< records that made room for newer ones, all in all
     std::vector<run::StepMetrics> steps;
     std::vector<std::pair<agent::RunState, QString>> states;
     std::optional<run::Summary> summary;
@@ -201,6 +203,7 @@ void RunSession::pull()
         const std::lock_guard lock(m_mutex);
         std::swap(news, *m_inbox);
         m_inbox->dropped = news.dropped;
+        m_inbox->forgotten = news.forgotten;
     }
     const auto runs = [](const auto &state) { return state.first == agent::RunState::Running; };
     if (news.tables || !news.records.empty() || !news.steps.empty()
@@ -229,15 +232,21 @@ void RunSession::takeRecords(Inbox &news)
     if (news.records.empty())
         return;
     auto &records = m_trace.records;
+    records.reserve(kRecordLimit); // address space: nothing is copied as it grows
     if (records.size() + news.records.size() > kRecordLimit) {
         const auto half = static_cast<std::ptrdiff_t>(records.size() / 2);
         records.erase(records.begin(), records.begin() + half);
-        m_trace.dropped += half;
+        news.forgotten += half;
+        m_trace.dropped = news.dropped + news.forgotten;
+        {
+            const std::lock_guard lock(m_mutex);
+            m_inbox->forgotten = news.forgotten;
+        }
         Q_EMIT tablesChanged();
     }
     const std::size_t first = records.size();
     records.insert(records.end(), news.records.begin(), news.records.end());
-    m_trace.dropped = std::max(m_trace.dropped, news.dropped);
+    m_trace.dropped = news.dropped + news.forgotten;
     Q_EMIT recordsAppended(first);
 }
 

@@ -8,6 +8,7 @@
 #include "ui/state/opened_files.h"
 #include "ui/state/run_files.h"
 #include "ui/state/studio_state.h"
+#include "ui/state/whole_trace.h"
 
 #include <QDir>
 #include <QFileInfo>
@@ -189,6 +190,7 @@ bool StudioState::openTrace(const QStringList &paths)
         const auto opened = freedElsewhere(std::move(read->trace));
         const auto index = freedElsewhere(trace::Index(opened));
         const auto source = sourceOf(*opened, *index, path);
+        releaseRecords(*opened, *index); // nobody else has it yet
         const QString of = paths.size() == 1 ? tr("%1: ").arg(QFileInfo(path).fileName()) : QString();
         return [this, path, of, opened, index, source, notes = read->notes] {
             for (const std::string &note : notes)

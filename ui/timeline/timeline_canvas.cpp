@@ -56,7 +56,7 @@ void TimelineCanvas::setSelection(const Selection &selection, const std::string 
     }
     findLinks();
     describeForReaders();
-    invalidate();
+    update();
 }
 
 void TimelineCanvas::invalidate()
@@ -109,7 +109,7 @@ void TimelineCanvas::pick(const std::optional<TimelineModel::Slice> &slice)
 {
     m_picked = slice;
     findLinks(); // the other clock's slice of the same task is no other selection
-    invalidate();
+    update();
     if (slice)
         Q_EMIT picked(m_model->task(*slice).id, m_model->device(*slice));
     else
@@ -206,17 +206,18 @@ void TimelineCanvas::renderCache()
         m_cache.setDevicePixelRatio(ratio);
     }
     QPainter painter(&m_cache);
-    m_painter.paint(painter, scene(), font());
-    paintConnections(painter, scene());
+    const TimelineScene still = scene();
+    m_painter.paint(painter, still, font());
+    LinkPainter(painter, still).paintPaths(m_paths);
     m_stale = false;
 }
 
-void TimelineCanvas::paintConnections(QPainter &painter, const TimelineScene &of) const
+/// What changes with a click, over what does not.
+void TimelineCanvas::paintSelection(QPainter &painter, const TimelineScene &of)
 {
-    LinkPainter links(painter, of);
-    links.paintPaths(m_paths);
+    m_painter.paintSelection(painter, of);
     if (m_picked)
-        links.paintLinks(*m_picked, m_links);
+        LinkPainter(painter, of).paintLinks(*m_picked, m_links);
 }
 
 TimelineScene TimelineCanvas::scene() const
@@ -239,7 +240,8 @@ void TimelineCanvas::paintWhole(QPainter &painter)
     whole.scroll = whole.pinned = 0;
     whole.area.setHeight(wholeSize().height() - TimelinePainter::kRuler);
     m_painter.paint(painter, whole, font());
-    paintConnections(painter, whole);
+    LinkPainter(painter, whole).paintPaths(m_paths);
+    paintSelection(painter, whole);
 }
 
 void TimelineCanvas::paintEvent(QPaintEvent *)
@@ -253,6 +255,7 @@ void TimelineCanvas::paintEvent(QPaintEvent *)
         painter.drawText(rect(), Qt::AlignCenter, m_emptyText);
     } else {
         painter.drawPixmap(0, 0, m_cache);
+        paintSelection(painter, scene());
         if (!m_overlay.paint(painter, m_viewport, height()))
             QMetaObject::invokeMethod(
                 this, [this] { update(); }, Qt::QueuedConnection);

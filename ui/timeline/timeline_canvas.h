@@ -23,7 +23,7 @@
 namespace planloom::ui {
 
 /// The picture of a TimelineModel with its mouse and keyboard control. Static content is kept as a
-/// pixmap, so that hovering and selecting repaint without asking the model. Keys and mouse:
+/// pixmap, which hovering and selecting only draw over. Keys and mouse:
 /// resources/docs/studio/keys.md.
 class TimelineCanvas : public QWidget {
     Q_OBJECT
@@ -101,7 +101,7 @@ private:
     void step(int by, bool alongMicroBatch);
     void stepAlongLinks(int by);
     void findLinks();
-    void paintConnections(QPainter &painter, const TimelineScene &of) const;
+    void paintSelection(QPainter &painter, const TimelineScene &of);
     void clear();
     /// The time of the picked slice, else the middle of the view.
     [[nodiscard]] double centre() const;

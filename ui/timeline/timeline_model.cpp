@@ -94,6 +94,29 @@ bool TimelineModel::appendMeasured(const trace::Trace &measured, std::size_t fir
     return added;
 }
 
+bool TimelineModel::isRestOf(const trace::Trace &measured) const
+{
+    if (!m_growing || measured.records.empty() || measured.dropped <= m_dropped)
+        return false;
+    const trace::Tables &own = m_growing->tables();
+    return own.ranks.size() == measured.ranks.size() && own.lanes.size() == measured.lanes.size()
+        && own.tasks.size() == measured.tasks.size();
+}
+
+void TimelineModel::replaceGrowing(const trace::Trace &measured, std::shared_ptr<trace::Index> index,
+                                   std::size_t indexed)
+{
+    index->append(std::span(measured.records).subspan(std::min(indexed, measured.records.size())));
+    m_growing = std::move(index);
+    m_allMeasured = m_growing;
+    m_dropped = measured.dropped;
+    if (!m_showMeasured)
+        return;
+    m_measured = m_allMeasured;
+    setAnchorStep(std::max(m_anchor, 0));
+    layOut();
+}
+
 void TimelineModel::setAnchorStep(int step)
 {
     if (steps() == 0) {

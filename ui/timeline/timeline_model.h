@@ -60,6 +60,11 @@ public:
                        std::shared_ptr<const trace::Trace> file = nullptr);
     /// Records of @p measured from @p first on are new. Returns true if rows were added.
     bool appendMeasured(const trace::Trace &measured, std::size_t first);
+    /// Whether @p measured is the trace that grows here, less its oldest records.
+    [[nodiscard]] bool isRestOf(const trace::Trace &measured) const;
+    /// @p index, of the first @p indexed records of @p measured, takes the place of the one that grows. Adds the
+    /// records behind these. Cost: O(those + rows).
+    void replaceGrowing(const trace::Trace &measured, std::shared_ptr<trace::Index> index, std::size_t indexed);
     /// Without the measured trace as long as it is not shown; it goes on growing.
     void setShowMeasured(bool show);
     [[nodiscard]] bool showsMeasured() const { return m_showMeasured; }

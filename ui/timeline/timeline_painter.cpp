@@ -22,6 +22,19 @@ constexpr int kIdWidth = 74;     // pixels: room for a whole task id
 constexpr int kNotch = 3;        // pixels: the serrated foot of merged slices
 constexpr int kMark = 4;         // pixels: half of the mark of a snapshot or a merge
 
+/// Column of the area where the slices of @p row show @p time of their own clock.
+int columnOf(const TimelineScene &scene, const TimelineModel::Row &row, std::int64_t time)
+{
+    const double shown = static_cast<double>(time + (row.measured ? 0 : scene.model->offset()));
+    return static_cast<int>(std::floor(std::clamp(scene.axis.toPixel(shown), -8.0, scene.area.width() + 8.0)));
+}
+
+bool isSelected(const TimelineScene &part, const TimelineModel::Group &group)
+{
+    const std::vector<int> stages = part.model->stages(group);
+    return group.device == part.selectedDevice || std::binary_search(stages.begin(), stages.end(), part.selectedStage);
+}
+
 } // namespace
 
 void TimelinePainter::fill(QPainter &painter, const QRect &box, const QBrush &brush)
@@ -89,27 +102,74 @@ void TimelinePainter::paintRow(QPainter &painter, const TimelineScene &scene, co
 {
     const TimelineModel &model = *scene.model;
     const trace::Row &slices = model.slices(row);
-    const std::int64_t offset = row.measured ? 0 : model.offset();
     const int y = scene.area.y() + row.y - scene.scroll;
     const int width = scene.area.width();
-    const auto pixel = [&](std::int64_t time) {
-        return static_cast<int>(
-            std::floor(std::clamp(scene.axis.toPixel(static_cast<double>(time + offset)), -8.0, width + 8.0)));
-    };
     if (row.computes) {
-        const int from = pixel(slices.begin());
-        const int to = pixel(slices.end());
+        const int from = columnOf(scene, row, slices.begin());
+        const int to = columnOf(scene, row, slices.end());
         fill(painter, QRect(scene.area.x() + from, y, std::max(to - from, 1), row.height), m_styles.bubble());
     } else {
         fill(painter, QRect(scene.area.x(), y + row.height - 1, width, 1), theme().grid);
     }
-    m_bars.clear();
-    slices.query({std::llround(std::floor(scene.axis.begin())) - offset,
-                  std::llround(std::ceil(scene.axis.end())) - offset},
-                 width, m_bars);
+    findBars(scene, row);
     for (const trace::Bar &bar : m_bars) {
-        const int x = pixel(bar.begin);
-        paintBar(painter, scene, row, bar, x, std::max(pixel(bar.end), x + 1), y);
+        const int x = columnOf(scene, row, bar.begin);
+        paintBar(painter, scene, row, bar, x, std::max(columnOf(scene, row, bar.end), x + 1), y);
+    }
+}
+
+void TimelinePainter::findBars(const TimelineScene &scene, const TimelineModel::Row &row)
+{
+    const std::int64_t offset = row.measured ? 0 : scene.model->offset();
+    m_bars.clear();
+    scene.model->slices(row).query({std::llround(std::floor(scene.axis.begin())) - offset,
+                                    std::llround(std::ceil(scene.axis.end())) - offset},
+                                   scene.area.width(), m_bars);
+}
+
+void TimelinePainter::paintSelection(QPainter &painter, const TimelineScene &scene)
+{
+    painter.setRenderHint(QPainter::Antialiasing, false);
+    for (const TimelineScene &part : scene.parts()) {
+        const int bottom = part.scroll + part.area.height();
+        painter.setClipRect(QRect(0, part.area.y(), part.area.x(), part.area.height()));
+        const auto [firstGroup, lastGroup] = part.model->layout().groupsBetween(part.scroll, bottom);
+        for (std::size_t g = firstGroup; g < lastGroup; ++g) {
+            const TimelineModel::Group &group = part.model->groups()[g];
+            if (group.height > 0 && isSelected(part, group))
+                painter.fillRect(QRect(0, part.area.y() + group.y - part.scroll - 2, 4, group.height + 2),
+                                 theme().accent);
+        }
+        painter.setClipRect(part.area);
+        const auto [firstRow, lastRow] = part.model->layout().rowsBetween(part.scroll, bottom);
+        for (std::size_t r = firstRow; r < lastRow && !part.selectedTask.empty(); ++r)
+            frameSelected(painter, part, part.model->rows()[r]);
+    }
+    painter.setClipping(false);
+}
+
+/// Slices of the selected task that are wide enough to be drawn alone.
+void TimelinePainter::frameSelected(QPainter &painter, const TimelineScene &part, const TimelineModel::Row &row)
+{
+    const TimelineModel &model = *part.model;
+    const trace::Row &slices = model.slices(row);
+    const std::int32_t task = model.traceIndex(row.measured).taskOn(slices.rank(), part.selectedTask);
+    if (task < 0 || model.gauge(row))
+        return;
+    findBars(part, row);
+    for (const trace::Bar &bar : m_bars) {
+        if (bar.count > 1 || slices.task(bar.slice) != task)
+            continue;
+        const int x = columnOf(part, row, bar.begin);
+        const int width = std::max(columnOf(part, row, bar.end) - x, 1);
+        const QRect frame = QRect(part.area.x() + x, part.area.y() + row.y - part.scroll,
+                                  width >= kTextureWidth ? width - 1 : width, row.height)
+                                .adjusted(-1, -1, 1, 1);
+        for (const QRect &edge : {QRect(frame.left(), frame.top(), frame.width(), 2),
+                                  QRect(frame.left(), frame.bottom() - 1, frame.width(), 2),
+                                  QRect(frame.left(), frame.top(), 2, frame.height()),
+                                  QRect(frame.right() - 1, frame.top(), 2, frame.height())})
+            painter.fillRect(edge, theme().cursor);
     }
 }
 
@@ -143,14 +203,6 @@ void TimelinePainter::paintBar(QPainter &painter, const TimelineScene &scene, co
         const QString text = task.microBatch >= 0 ? QString::number(task.microBatch) : qt(task.id);
         painter.setPen(style.text);
         painter.drawText(visible, Qt::AlignCenter, text);
-    }
-    if (!scene.selectedTask.empty() && task.id == scene.selectedTask) {
-        const QRect frame = box.adjusted(-1, -1, 1, 1);
-        for (const QRect &edge : {QRect(frame.left(), frame.top(), frame.width(), 2),
-                                  QRect(frame.left(), frame.bottom() - 1, frame.width(), 2),
-                                  QRect(frame.left(), frame.top(), 2, frame.height()),
-                                  QRect(frame.right() - 1, frame.top(), 2, frame.height())})
-            fill(painter, edge, theme().cursor);
     }
 }
 
@@ -257,10 +309,6 @@ void TimelinePainter::paintDevice(QPainter &painter, const TimelineScene &part, 
     const int y = part.area.y() + group.y - part.scroll;
     const int stage = part.model->stage(group);
     const std::vector<int> stages = part.model->stages(group);
-    const bool selected =
-        group.device == part.selectedDevice || std::binary_search(stages.begin(), stages.end(), part.selectedStage);
-    if (selected)
-        fill(painter, QRect(0, y - 2, 4, group.height + 2), theme().accent);
     if (group.collapsed && group.heading.empty())
         return;
     if (stage >= 0 && !group.collapsed)

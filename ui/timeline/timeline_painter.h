@@ -23,7 +23,11 @@ public:
 
     void refreshStyles() { m_styles = KindStyles(); }
     [[nodiscard]] const KindStyles &styles() const { return m_styles; }
+    /// All but what is selected.
     void paint(QPainter &painter, const TimelineScene &scene, const QFont &font);
+    /// Over a picture of paint(): frames around the slices of the selected task, marks of the selected device and
+    /// stage. Cost: O(pixels log slices) for each row of a rank that has the task.
+    void paintSelection(QPainter &painter, const TimelineScene &scene);
     /// Number of rectangles that the last picture took: for benchmarks.
     [[nodiscard]] int rectangles() const { return m_rectangles; }
 
@@ -31,6 +35,8 @@ private:
     void resolveStyles(const TimelineModel &model);
     void paintRows(QPainter &painter, const TimelineScene &part);
     void paintRow(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row);
+    void findBars(const TimelineScene &scene, const TimelineModel::Row &row); ///< m_bars
+    void frameSelected(QPainter &painter, const TimelineScene &part, const TimelineModel::Row &row);
     void paintBar(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row, const trace::Bar &bar,
                   int x, int right, int y);
     void paintLevel(QPainter &painter, const TimelineScene &scene, const trace::Gauge &gauge, std::int32_t level,

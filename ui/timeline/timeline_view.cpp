@@ -258,6 +258,9 @@ bool TimelineView::showSource()
 
 void TimelineView::onMeasuredReset()
 {
+    if (indexRest())
+        return;
+    m_reindex.abandon();
     m_whose->setCurrentIndex(kMeasuredPlan);
     m_model.resetMeasured(state()->measured(), state()->measuredIndex(), state()->measuredFile());
     showSource();
@@ -269,24 +272,6 @@ void TimelineView::onMeasuredReset()
     m_canvas->setFollow(state()->run().active());
     m_analysis->traceChanged();
     refreshContents();
-}
-
-void TimelineView::onMeasuredAppended(std::size_t first)
-{
-    const bool wasEmpty = !m_model.hasMeasured();
-    const int anchor = m_model.anchorStep();
-    const bool newRows = m_model.appendMeasured(state()->measured(), first);
-    if (m_autoStep)
-        m_model.setAnchorStep(m_model.lastWholeRound()); // the newest steps are going on
-    refreshStepBox();
-    if (wasEmpty && state()->run().active())
-        m_canvas->setFollow(true);
-    else
-        m_canvas->modelChanged(true);
-    if (newRows || anchor != m_model.anchorStep())
-        refreshContents(); // places of slices may be others
-    else
-        refreshFooter();
 }
 
 void TimelineView::onRunChanged()

@@ -10,6 +10,7 @@
 #include <QStackedWidget>
 #include <QToolBar>
 
+#include "ui/state/latest_job.h"
 #include "ui/widgets/view.h"
 #include "ui/timeline/legend.h"
 #include "ui/timeline/path_line.h"
@@ -66,6 +67,7 @@ private:
     void onDocument();
     bool showSource();
     void onMeasuredReset();
+    bool indexRest();
     void onMeasuredAppended(std::size_t first);
     void onRunChanged();
     void onSelection();
@@ -112,6 +114,7 @@ private:
     std::optional<TimeRange> m_rangeOf; ///< of m_rangePanel
     bool m_autoStep = true;             ///< the anchor goes along with a run
     bool m_runActive = false;
+    LatestJob m_reindex{tr("Indexing the rest of the run")}; ///< last: its thread ends first
 };
 
 } // namespace planloom::ui

@@ -310,6 +310,10 @@ private Q_SLOTS:
         QCOMPARE(shown("mfu"), std::string("30 % fp32"));
         QCOMPARE(shown("error"), std::string("+10.0 %"));
         QCOMPARE(shown("tokens"), std::string("–"));
+        QCOMPARE(shown("memory_error"), std::string("–"));
+        run.peakBytesPredicted = 980;
+        run.peakBytesMeasured = 1000;
+        QCOMPARE(shown("memory_error"), std::string("-2.0 %"));
         run.ranksOnProcessors = 1; // then its times say nothing of the plan's devices
         QCOMPARE(shown("error"), std::string("–"));
         run.steps = 0;
