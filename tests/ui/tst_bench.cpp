@@ -141,7 +141,7 @@ void TestBench::anAllowedEventIsNoFailure()
     QVERIFY(!testing::allowanceOf("TestBench", "targetsAreNamed", slow));
     for (const testing::SlowEvent &each : testing::kSlowEvents)
         QVERIFY(std::string_view(each.reason).size() > 10);
-    Burner burner(EventWatch::kLimit + 5);
+    Burner burner(EventWatch::kLimit * testing::kMostSlowness + 5);
     burner.setObjectName(QStringLiteral("stove"));
     QEvent event(QEvent::User);
     QCoreApplication::sendEvent(&burner, &event); // a row of the table has it
@@ -152,7 +152,7 @@ void TestBench::aSlowEventFailsItsTest()
 {
     if (!testing::kEventsAreJudged)
         QSKIP("processor time is not judged in this build");
-    Burner burner(EventWatch::kLimit + 5);
+    Burner burner(EventWatch::kLimit * testing::kMostSlowness + 5);
     QEvent event(QEvent::User);
     QEXPECT_FAIL("", "that a slow event fails the test that it is in", Abort);
     QCoreApplication::sendEvent(&burner, &event);
