@@ -12,6 +12,7 @@ if(TARGET planloom_cuda) # found in ../lib/planloom; NVIDIA's libraries are the 
 endif()
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/resources/docs ${CMAKE_SOURCE_DIR}/resources/samples
         DESTINATION ${CMAKE_INSTALL_DATADIR}/planloom COMPONENT planloom)
+install(PROGRAMS ${CMAKE_SOURCE_DIR}/resources/tools/export_torch.py DESTINATION ${CMAKE_INSTALL_DATADIR}/planloom/tools COMPONENT planloom)
 install(FILES ${CMAKE_SOURCE_DIR}/packaging/copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/planloom COMPONENT planloom)
 set(CPACK_COMPONENTS_ALL planloom)
 if(PLANLOOM_STUDIO)

@@ -2,6 +2,7 @@
 #include "planners/auto/auto.h"
 
 #include "engine/base/log.h"
+#include "planners/common/kept_stages.h"
 #include "planners/common/micro_batch.h"
 #include "planners/common/unlimited_memory.h"
 #include "planners/auto/cuts.h"
@@ -73,7 +74,7 @@ public:
           m_costs(problem, m_settings.reserve, m_stages),
           m_lines(deviceLines(*problem.subject.cluster, m_settings.windows)),
           m_scorer(problem, m_costs, m_lines),
-          m_simulations(problem.subject, std::numeric_limits<std::size_t>::max(), m_stages)
+          m_simulations(problem.subject, std::numeric_limits<std::size_t>::max(), m_stages, m_settings.keep)
     {
     }
 
@@ -101,7 +102,7 @@ public:
     {
         if (spread().factor() > 1)
             return false;
-        const LayerGrid grid = coarseLayers(*m_problem.subject.costs, kCoarse);
+        const LayerGrid grid = withEdges(coarseLayers(*m_problem.subject.costs, kCoarse), m_settings.keep);
         for (const int zero : zeroLevels(m_problem, m_settings))
             for (std::size_t line = 0; line < m_lines.size(); ++line)
                 for (const Degree &degree : automatic::degrees(m_problem, m_costs, m_settings.mostTensor))
@@ -148,10 +149,26 @@ private:
                 std::find_if(m_seeds.begin(), m_seeds.end(), [&](const Planner *seed) { return seed->name() == name; });
             const double step = (to - from) / static_cast<double>(m_settings.seeds.size());
             Portion portion(m_progress, from + step * static_cast<double>(i), from + step * static_cast<double>(i + 1));
-            auto found = (*planner)->plan(m_problem, {}, portion);
+            auto found = (*planner)->plan(m_problem, optionsOf(**planner), portion);
             if (found)
                 m_simulations.add({std::move(found->plan), std::move(found->predicted), name, 0});
         }
+    }
+
+    /// What is to be kept, for planners that can.
+    [[nodiscard]] Options optionsOf(const Planner &planner) const
+    {
+        const std::vector<OptionInfo> known = planner.options();
+        const bool takes =
+            std::any_of(known.begin(), known.end(), [](const OptionInfo &option) { return option.key == kKeepOption; });
+        return takes && !m_settings.keep.empty() ? Options{{kKeepOption, textOf(m_settings.keep)}} : Options{};
+    }
+
+    [[nodiscard]] bool keeps(const Sketch &sketch) const
+    {
+        return std::all_of(sketch.parts.begin(), sketch.parts.end(), [this](const Part &part) {
+            return m_settings.keep.allows(part.first, part.last, part.devices());
+        });
     }
 
     // --- Small problems: every plan, those first that may be fastest -----------------------------------------------
@@ -162,7 +179,7 @@ private:
         const std::vector<plan::Recompute> recomputations = m_costs.recomputations();
         for (const Shape &shape : m_shapes)
             everySketch(shape, m_lines[shape.line], m_costs.layers(), recomputations, [&](const Sketch &sketch) {
-                if (m_settings.mostStages == 0 || sketch.parts.size() <= m_settings.mostStages)
+                if ((m_settings.mostStages == 0 || sketch.parts.size() <= m_settings.mostStages) && keeps(sketch))
                     if (const Score score = m_scorer.score(sketch); score.seconds < kNever)
                         all.push_back({sketch, score});
                 return !m_progress.stopped();
@@ -214,7 +231,8 @@ private:
     {
         constexpr std::size_t kShapes = 8;
         std::vector<Scored> coarse =
-            sketchShapes(coarseLayers(*m_problem.subject.costs, kCoarse), from, 0.5 * (from + to));
+            sketchShapes(withEdges(coarseLayers(*m_problem.subject.costs, kCoarse), m_settings.keep), from,
+                         0.5 * (from + to));
         sortByEstimate(coarse);
         std::set<Shape> shapes;
         std::vector<Scored> sketches;
@@ -288,7 +306,7 @@ private:
     void sketchGroup(const LayerGrid &grid, Shape shape, std::vector<Scored> &sketches)
     {
         const int mostZero = m_bounds ? zeroLevels(m_problem, m_settings).back() : shape.zero;
-        const StageTable table(m_scorer, shape, mostZero, grid, m_progress);
+        const StageTable table(m_scorer, shape, mostZero, grid, m_progress, m_settings.keep);
         m_tableBytes = std::max(m_tableBytes, table.bytes());
         if (m_bounds) {
             const LeastSeconds least = leastSeconds(m_scorer, table, shape, mostZero, m_progress);
@@ -502,6 +520,10 @@ private:
                 return memoryBinds(*m_problem.subject.cluster, limit);
             if (m_simulations.tightest())
                 return memoryBinds(*m_problem.subject.cluster, *m_simulations.tightest());
+            if (!m_settings.keep.empty())
+                return infeasible(fmt::format("no plan fits and keeps {}; keep less, or use more devices or a smaller "
+                                              "--micro-batch",
+                                              textOf(m_settings.keep)));
             return infeasible("no plan fits: by the estimate every cut of the layers leaves a device too full; use "
                               "more devices, a smaller --micro-batch or a larger max_tensor");
         }
@@ -614,8 +636,9 @@ private:
 };
 
 Result<Settings> read(const Options &options, const std::vector<OptionInfo> &known,
-                      const std::vector<const Planner *> &planners, std::size_t devices)
+                      const std::vector<const Planner *> &planners, const plan::Subject &subject)
 {
+    const std::size_t devices = subject.cluster->devices().size();
     OptionReader reader(options, known);
     Settings settings;
     std::vector<std::string> seeds = namesOf(planners);
@@ -643,6 +666,10 @@ Result<Settings> read(const Options &options, const std::vector<OptionInfo> &kno
     settings.reserve = reader.number("memory_reserve", 0, 0.9);
     if (!reader.status())
         return reader.status().error();
+    Result<KeptStages> keep = keptStages(options, subject.layers().size());
+    if (!keep)
+        return keep.error();
+    settings.keep = *std::move(keep);
     return settings;
 }
 
@@ -668,14 +695,15 @@ std::vector<OptionInfo> AutoPlanner::options() const
         {"windows", "16", "parts that the line of devices is cut into at most; the search costs their square"},
         {"simulations", "512", "plans that are simulated beside the seeds"},
         {"exact", "20000", "a space of at most this many plans is searched whole"},
-        {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"}};
+        {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"},
+        keepOption()};
 }
 
 Result<PlanReport> AutoPlanner::plan(const Problem &problem, const Options &options, Progress &progress) const
 {
     if (Status status = validate(problem); !status)
         return status.error();
-    Result<Settings> settings = read(options, this->options(), m_seeds, problem.subject.cluster->devices().size());
+    Result<Settings> settings = read(options, this->options(), m_seeds, problem.subject);
     if (!settings)
         return settings.error();
     Result<PlanReport> report = Driver(problem, options, *std::move(settings), m_seeds, progress).run();
@@ -686,9 +714,10 @@ Result<PlanReport> AutoPlanner::plan(const Problem &problem, const Options &opti
 
 bool AutoPlanner::fits(const Problem &problem, const Options &options, Progress &progress) const
 {
-    const Result<Settings> settings =
-        read(options, this->options(), m_seeds, problem.subject.cluster->devices().size());
-    return validate(problem) && settings && Driver(problem, options, *settings, m_seeds, progress).findsAny();
+    if (!validate(problem))
+        return false;
+    const Result<Settings> settings = read(options, this->options(), m_seeds, problem.subject);
+    return settings && Driver(problem, options, *settings, m_seeds, progress).findsAny();
 }
 
 } // namespace planloom::planners::automatic

@@ -69,8 +69,9 @@ double Simulations::bestSeconds() const
 
 bool Simulations::run(std::vector<plan::Plan> plans, const std::string &source, const Progress &progress)
 {
-    std::erase_if(plans,
-                  [this](const plan::Plan &plan) { return !m_seen.try_emplace(fingerprint(plan), true).second; });
+    std::erase_if(plans, [this](const plan::Plan &plan) {
+        return !m_keep.allows(plan) || !m_seen.try_emplace(fingerprint(plan), true).second;
+    });
     bool better = false;
     for (std::size_t begin = 0; begin < plans.size() && !exhausted() && !progress.stopped(); begin += kBatch) {
         const std::size_t count = std::min({kBatch, plans.size() - begin, m_budget - m_count});
@@ -96,6 +97,8 @@ bool Simulations::take(plan::Plan plan, Result<simulate::Simulation> simulation,
 
 bool Simulations::add(Simulated simulated)
 {
+    if (!m_keep.allows(simulated.plan))
+        return false;
     simulated.peakBytes = peakOf(simulated.report);
     if (!simulated.report.fits) {
         if (MemoryLimit limit = limitOf(simulated.plan, m_subject, simulated.report);

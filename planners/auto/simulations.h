@@ -2,12 +2,14 @@
 #pragma once
 
 #include "engine/compile/stage_cache.h"
+#include "planners/common/kept_stages.h"
 #include "planners/common/memory.h"
 #include "planners/interface/planner.h"
 
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace planloom::planners::automatic {
@@ -25,11 +27,12 @@ struct Simulated {
 /// of time against memory. The same plans in the same order give the same answer, whatever the cores.
 class Simulations {
 public:
-    /// @p stages must outlive it.
-    Simulations(const plan::Subject &subject, std::size_t budget, compile::StageCache &stages)
+    /// @p stages must outlive it. Plans that @p keep does not allow are as if they were not there.
+    Simulations(const plan::Subject &subject, std::size_t budget, compile::StageCache &stages, KeptStages keep = {})
         : m_subject(subject),
           m_budget(budget),
-          m_stages(stages)
+          m_stages(stages),
+          m_keep(std::move(keep))
     {
     }
 
@@ -62,6 +65,7 @@ private:
     plan::Subject m_subject;
     std::size_t m_budget;
     compile::StageCache &m_stages;
+    KeptStages m_keep;
     std::size_t m_count = 0;
     std::map<std::string, bool> m_seen; ///< by the key that decides the time
     std::vector<Simulated> m_kept;

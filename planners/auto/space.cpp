@@ -176,7 +176,7 @@ std::vector<std::string> describeSpace(const std::vector<plan::ScheduleKind> &ki
     std::reverse(counts.begin(), counts.end());
     const std::vector<int> levels = zeroLevels(problem, settings);
     const std::size_t most = settings.mostStages > 0 ? settings.mostStages : scorer.costs().layers();
-    return {
+    std::vector<std::string> space{
         fmt::format("micro-batches: {}", listed(counts, number)),
         fmt::format("stages: 1 to {}, runs of layers on runs of devices in the order {}{}; devices behind the last "
                     "may be idle",
@@ -199,6 +199,9 @@ std::vector<std::string> describeSpace(const std::vector<plan::ScheduleKind> &ki
                     plan::Plan::kBucketBytes >> 20),
         "not in it: interleaved stages, other numbers of micro-batches, buckets, shares or warm-ups, memory policies",
     };
+    if (!settings.keep.empty())
+        space.push_back(fmt::format("kept: {}", textOf(settings.keep)));
+    return space;
 }
 
 std::vector<plan::ScheduleKind> Settings::cutSchedules() const

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "planners/auto/score.h"
+#include "planners/common/kept_stages.h"
 
 #include <string>
 #include <vector>
@@ -26,6 +27,7 @@ struct Settings {
     std::size_t simulations = 512;
     std::size_t exact = 20000; ///< a space of at most so many plans is searched whole
     double reserve = 0.05;
+    KeptStages keep; ///< of the pipeline; nothing else is searched
 };
 
 /// Numbers of micro-batches worth a search, descending: numbers that give some number of replicas a slice of the sizes

@@ -30,7 +30,17 @@ LayerGrid coarseLayers(const cost::CostModel &costs, std::size_t chunks)
     return grid;
 }
 
-StageTable::StageTable(Scorer &scorer, const Shape &shape, int mostZero, LayerGrid grid, const Progress &progress)
+LayerGrid withEdges(LayerGrid grid, const KeptStages &keep)
+{
+    const std::vector<std::size_t> edges = keep.edges(grid.back());
+    grid.insert(grid.end(), edges.begin(), edges.end());
+    std::sort(grid.begin(), grid.end());
+    grid.erase(std::unique(grid.begin(), grid.end()), grid.end());
+    return grid;
+}
+
+StageTable::StageTable(Scorer &scorer, const Shape &shape, int mostZero, LayerGrid grid, const Progress &progress,
+                       const KeptStages &keep)
     : m_grid(std::move(grid)),
       m_chunks(m_grid.size() - 1),
       m_places(scorer.lines()[shape.line].devices.size() / scorer.lines()[shape.line].unit),
@@ -49,7 +59,7 @@ StageTable::StageTable(Scorer &scorer, const Shape &shape, int mostZero, LayerGr
             for (std::size_t first = 0; first < m_chunks; ++first)
                 for (std::size_t last = first + 1; last <= m_chunks; ++last) {
                     Part part{m_grid[first], m_grid[last], begin * unit, end * unit, scorer.costs().recomputed()};
-                    if (!mayFit(part, mostZero))
+                    if (!keep.allows(part.first, part.last, part.devices()) || !mayFit(part, mostZero))
                         continue;
                     const Scorer::Memory recomputed = scorer.memory(shape, part);
                     const bool whole = mayFit(part, std::min(mostZero, 2));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "planners/auto/score.h"
+#include "planners/common/kept_stages.h"
 
 #include <vector>
 
@@ -18,6 +19,8 @@ LayerGrid everyLayer(std::size_t layers);
 /// Of at most @p chunks chunks that take about equally long; the first and the last layer, which differ from blocks
 /// between, are chunks of their own.
 LayerGrid coarseLayers(const cost::CostModel &costs, std::size_t chunks);
+/// @p grid and the layers that stages of @p keep have to begin with.
+LayerGrid withEdges(LayerGrid grid, const KeptStages &keep);
 
 /// Every stage that a shape allows, scored once: chunks [first, last) on units [begin, end). Figures that depend on the
 /// schedule is left out, so that one table serves all of them. Memory and time: O(chunks^2 * units^2 / 4).
@@ -34,7 +37,9 @@ public:
     };
 
     /// @p mostZero: the highest ZeRO level that may be chosen, the shape's or one above it.
-    StageTable(Scorer &scorer, const Shape &shape, int mostZero, LayerGrid grid, const Progress &progress);
+    /// Stages that @p keep does not allow are not possible.
+    StageTable(Scorer &scorer, const Shape &shape, int mostZero, LayerGrid grid, const Progress &progress,
+               const KeptStages &keep = {});
 
     [[nodiscard]] const Entry &at(std::size_t first, std::size_t last, std::size_t begin, std::size_t end) const
     {

@@ -11,8 +11,8 @@ namespace planloom::planners {
 using PartCost = std::function<double(std::size_t index, std::size_t first, std::size_t last)>;
 
 /// Cuts @p items into @p parts contiguous, non-empty parts so that the largest cost is as small as can be; among equals
-/// the earliest cuts. Returns the parts - 1 first items of the parts after the first. Needs 1 <= parts <= items.
-/// Dynamic programme over (part, end): O(parts * items^2) calls.
+/// the earliest cuts. Returns the parts - 1 first items of the parts after the first, whatever they are where every way
+/// has an infinite cost. Needs 1 <= parts <= items. Dynamic programme over (part, end): O(parts * items^2) calls.
 std::vector<std::size_t> balancedCuts(std::size_t items, std::size_t parts, const PartCost &cost);
 
 } // namespace planloom::planners

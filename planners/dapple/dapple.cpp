@@ -202,9 +202,11 @@ private:
         const cluster::Cluster &cluster = *m_problem.subject.cluster;
         if (!std::isfinite(least->missing))
             return infeasible(fmt::format("no plan of the families searched can use {} layers, {} devices and a batch "
-                                          "of {}; allow more families or a larger batch",
+                                          "of {}{}; allow more families or a larger batch{}",
                                           m_problem.subject.layers().size(), cluster.devices().size(),
-                                          m_problem.globalBatch));
+                                          m_problem.globalBatch,
+                                          m_settings.keep.empty() ? "" : " and keep " + textOf(m_settings.keep),
+                                          m_settings.keep.empty() ? "" : ", or keep less"));
         const MemoryLimit limit{fmt::format("layers {} to {}, a stage of {}", least->span.first, least->span.last,
                                             least->stages),
                                 least->span.devices.front(), least->needed, least->usable};
@@ -236,7 +238,7 @@ Result<PlanReport> DapplePlanner::plan(const Problem &problem, const Options &op
 {
     if (Status status = validate(problem); !status)
         return status.error();
-    Result<Settings> settings = readSettings(options);
+    Result<Settings> settings = readSettings(options, problem.subject.layers().size());
     if (!settings)
         return settings.error();
     return Run(problem, options, *std::move(settings), progress).run();

@@ -198,6 +198,8 @@ double Scorer::sharedSeconds(const Scored &scored) const
 
 bool Scorer::holds(const Span &span) const
 {
+    if (!m_settings->keep.allows(span.first, span.last, span.devices.size()))
+        return false;
     const double needed = m_memory->persistent(span.first, span.last);
     return std::all_of(span.devices.begin(), span.devices.end(),
                        [&](DeviceId device) { return needed <= m_memory->usable(device); });
@@ -268,6 +270,9 @@ void Scorer::time(Scored &scored, const std::vector<int> &most, Warmup policy, b
 
 std::optional<Scored> Scorer::score(const Spans &spans, double bound)
 {
+    for (const Span &span : spans)
+        if (!m_settings->keep.allows(span.first, span.last, span.devices.size()))
+            return std::nullopt;
     const std::optional<Slices> cut = slices(spans);
     if (!cut)
         return std::nullopt;

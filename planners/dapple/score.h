@@ -55,8 +55,8 @@ class Scorer {
 public:
     Scorer(const Problem &problem, const Settings &settings, const MemoryModel &memory, std::int64_t perDevice);
 
-    /// None if a device would get no sample, if the plan does not fit, or if it cannot end within @p bound seconds
-    /// (simulation only).
+    /// None if Settings::keep has other stages, if a device would get no sample, if the plan does not fit, or if it
+    /// cannot end within @p bound seconds (simulation only).
     [[nodiscard]] std::optional<Scored> score(const Spans &spans,
                                               double bound = std::numeric_limits<double>::infinity());
 
@@ -66,7 +66,7 @@ public:
     /// Seconds that the span's devices, or its way in from @p before, are busy in one iteration, whatever the
     /// micro-batches: a lower bound of any plan with that stage.
     [[nodiscard]] double load(const Span &span, const Span *before);
-    /// True if weights, gradients and optimizer state alone fit.
+    /// True if weights, gradients and optimizer state alone fit, and the span is one that Settings::keep allows.
     [[nodiscard]] bool holds(const Span &span) const;
 
     [[nodiscard]] const Shortage &shortage() const { return m_shortage; }

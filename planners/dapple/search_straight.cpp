@@ -3,6 +3,7 @@
 #include "planners/dapple/search.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace planloom::planners::dapple {
@@ -125,17 +126,21 @@ void searchOrder(Search &search, const std::vector<DeviceId> &order)
         return;
     }
     const auto cost = [&](std::size_t index, std::size_t first, std::size_t last) {
+        if (!search.settings.keep.allows(first, last, 1))
+            return std::numeric_limits<double>::infinity();
         const Span before{0, first, {order[index == 0 ? 0 : index - 1]}};
         return search.scorer.load({first, last, {order[index]}}, index == 0 ? nullptr : &before);
     };
-    improve(search, order, balancedCuts(search.layers(), order.size(), cost));
+    const Cuts cuts = balancedCuts(search.layers(), order.size(), cost);
+    if (cuts.front() > 0) // else there is no way that keeps what is kept
+        improve(search, order, cuts);
 }
 
 } // namespace
 
 void searchStraight(Search &search)
 {
-    std::size_t stages = std::min(search.layers(), search.devices());
+    std::size_t stages = std::min(search.settings.keep.mostStages(search.layers()), search.devices());
     if (search.settings.maxStages > 0)
         stages = std::min(stages, search.settings.maxStages);
     if (stages < 2)

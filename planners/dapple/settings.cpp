@@ -72,10 +72,11 @@ std::vector<OptionInfo> optionList()
          "", kRescores},
         {"candidates", "32", "plans kept for re-scoring"},
         {"beam", "1", "prefixes kept per state of the free search; the paper keeps 1"},
+        keepOption(),
     };
 }
 
-Result<Settings> readSettings(const Options &options)
+Result<Settings> readSettings(const Options &options, std::size_t layers)
 {
     OptionReader reader(options, optionList());
     Settings settings;
@@ -96,6 +97,10 @@ Result<Settings> readSettings(const Options &options)
     settings.beam = static_cast<std::size_t>(reader.integer("beam", 1, 1000));
     if (!reader.status())
         return reader.status().error();
+    Result<KeptStages> keep = keptStages(options, layers);
+    if (!keep)
+        return keep.error();
+    settings.keep = *std::move(keep);
     return settings;
 }
 

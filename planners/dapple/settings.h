@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "planners/common/kept_stages.h"
 #include "planners/dapple/placement.h"
 #include "planners/interface/planner.h"
 
@@ -39,10 +40,11 @@ struct Settings {
     std::size_t beam = 1;        ///< prefixes kept per state of the free search
     std::size_t candidates = 32; ///< kept for re-scoring
     double memoryReserve = 0.05;
+    KeptStages keep; ///< of the pipeline; searches leave out all else
 };
 
 std::vector<OptionInfo> optionList();
-/// Errors: BadInput.
-Result<Settings> readSettings(const Options &options);
+/// Of a model of @p layers layers. Errors: BadInput.
+Result<Settings> readSettings(const Options &options, std::size_t layers);
 
 } // namespace planloom::planners::dapple

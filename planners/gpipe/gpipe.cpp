@@ -2,12 +2,14 @@
 #include "planners/gpipe/gpipe.h"
 
 #include "planners/common/balance.h"
+#include "planners/common/kept_stages.h"
 #include "planners/common/memory.h"
 #include "planners/interface/options.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace planloom::planners::gpipe {
 namespace {
@@ -19,6 +21,7 @@ struct Settings {
     std::size_t stages = 0;
     std::string recompute;
     double reserve = 0;
+    KeptStages keep;
 };
 
 std::int64_t microBatchesFor(const Problem &problem, std::size_t stages)
@@ -33,12 +36,16 @@ double samplesOf(const plan::Plan &plan)
     return static_cast<double>(plan.globalBatch) / static_cast<double>(plan.microBatches);
 }
 
-std::vector<plan::Stage> balancedStages(const Problem &problem, std::size_t count, double samples)
+/// Where @p keep leaves no way to cut, the stages are not what it allows.
+std::vector<plan::Stage> balancedStages(const Problem &problem, std::size_t count, double samples,
+                                        const KeptStages &keep)
 {
     const cost::CostModel &costs = *problem.subject.costs;
     const auto devices = problem.subject.cluster->devices();
     const std::vector<std::size_t> cuts =
         balancedCuts(costs.layers().size(), count, [&](std::size_t index, std::size_t first, std::size_t last) {
+            if (!keep.allows(first, last))
+                return std::numeric_limits<double>::infinity();
             return (costs.forward(first, last, samples, devices[index].type)
                     + costs.backward(first, last, samples, devices[index].type))
                 .value();
@@ -105,7 +112,8 @@ std::vector<OptionInfo> GpipePlanner::options() const
              "run forward again before backward: never, always, or auto (stages that do not fit otherwise)",
              "auto",
              {"never", "always", "auto"}},
-            {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"}};
+            {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"},
+            keepOption()};
 }
 
 Result<PlanReport> GpipePlanner::plan(const Problem &problem, const Options &options, Progress &progress) const
@@ -113,10 +121,21 @@ Result<PlanReport> GpipePlanner::plan(const Problem &problem, const Options &opt
     if (Status status = validate(problem); !status)
         return status.error();
     OptionReader reader(options, this->options());
-    Settings settings{static_cast<std::size_t>(reader.integer("stages", 0, 1000000)), reader.choice("recompute"),
-                      reader.number("memory_reserve", 0, 0.9)};
+    Settings settings{static_cast<std::size_t>(reader.integer("stages", 0, 1000000)),
+                      reader.choice("recompute"),
+                      reader.number("memory_reserve", 0, 0.9),
+                      {}};
     if (!reader.status())
         return reader.status().error();
+    Result<KeptStages> keep = keptStages(options, problem.subject.layers().size());
+    if (!keep)
+        return keep.error();
+    settings.keep = *std::move(keep);
+    for (const KeptStages::Run &run : settings.keep.runs)
+        if (run.devices > 1)
+            return badInput(fmt::format("gpipe puts each stage on one device, but layers {}-{} are kept on {}; plan "
+                                        "with dapple or auto, or keep them without \":{}\"",
+                                        run.first, run.last - 1, run.devices, run.devices));
     const std::size_t most = std::min(problem.subject.layers().size(), problem.subject.cluster->devices().size());
     if (settings.stages > most)
         return badInput(fmt::format("option stages={} is more than {} layers on {} devices allow; give at most {}",
@@ -124,11 +143,17 @@ Result<PlanReport> GpipePlanner::plan(const Problem &problem, const Options &opt
                                     problem.subject.cluster->devices().size(), most));
     if (progress.stopped())
         return cancelled("stopped before a plan was found");
-    const std::size_t count = settings.stages == 0 ? most : settings.stages;
+    const std::size_t count = settings.stages == 0
+        ? std::min(most, settings.keep.mostStages(problem.subject.layers().size()))
+        : settings.stages;
     plan::Plan plan = emptyPlan(problem, "gpipe", options);
     plan.microBatches = microBatchesFor(problem, count);
     plan.schedule.kind = plan::ScheduleKind::GPipe;
-    plan.stages = balancedStages(problem, count, samplesOf(plan));
+    plan.stages = balancedStages(problem, count, samplesOf(plan), settings.keep);
+    const auto empty = [](const plan::Stage &stage) { return stage.firstLayer >= stage.lastLayer; };
+    if (!settings.keep.allows(plan) || std::any_of(plan.stages.begin(), plan.stages.end(), empty))
+        return infeasible(fmt::format("no cut into {} stages keeps {}; keep less, or set another number of stages",
+                                      count, textOf(settings.keep)));
     if (Status status = fit(problem, settings, plan); !status)
         return status.error();
     plan.estimate = estimateOf(problem, plan);

@@ -190,6 +190,31 @@ void ClusterInspector::showDevice(DeviceId device)
     }
 }
 
+// --- a node, a switch
+
+void ClusterInspector::showNode(std::size_t node)
+{
+    const auto cluster = m_state->cluster();
+    const cluster::Node &each = cluster->nodes()[node];
+    begin(qt(each.name),
+          tr("%1 × %2. Duplicate it, remove it or mark it as failed; select its parts for their figures.")
+              .arg(each.devices.size())
+              .arg(qt(cluster->typeOf(each.devices.front()).name)));
+}
+
+void ClusterInspector::showVertex(std::size_t vertex)
+{
+    const auto cluster = m_state->cluster();
+    qsizetype links = 0;
+    for (const cluster::Link &link : cluster->links())
+        links += link.a == vertex || link.b == vertex ? 1 : 0;
+    const cluster::Vertex &each = cluster->vertices()[vertex];
+    const QString kind = each.kind == cluster::Vertex::Kind::Nic ? tr("Network card")
+        : each.kind == cluster::Vertex::Kind::Network            ? tr("Network")
+                                                                 : tr("Switch");
+    begin(qt(each.name), tr("%1 with %2 links; these have the figures.").arg(kind).arg(links));
+}
+
 // --- a link
 
 void ClusterInspector::showLink(std::size_t link)

@@ -27,6 +27,8 @@ public:
     void showCluster();
     void showDevice(DeviceId device);
     void showLink(std::size_t link);
+    void showVertex(std::size_t vertex); ///< a switch, network card or network
+    void showNode(std::size_t node);
     /// The field of a name ("Memory"), for tests and for the keyboard; null if there is none.
     [[nodiscard]] QLineEdit *field(const QString &name) const;
 

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <set>
+#include <utility>
 
 namespace planloom::ui {
 
@@ -22,6 +24,7 @@ constexpr double kWorthIt = 1.1;           // a shorter row must make the pictur
 constexpr double kGap = 12;                // between devices
 constexpr double kPadding = 12;            // inside a node's box
 constexpr double kTitle = 22;
+constexpr double kCollapsedWidth = 96; // of a node whose parts are not drawn
 constexpr double kSwitchHeight = 22;
 constexpr double kNicHeight = 18;
 constexpr double kRowGap = 24;  // between the rows of a node, for the lines
@@ -41,9 +44,10 @@ struct Box {
 
 class Layouter {
 public:
-    Layouter(const Cluster &cluster, double aspect, std::size_t inRow)
+    Layouter(const Cluster &cluster, double aspect, std::size_t inRow, bool collapsed)
         : m_cluster(cluster),
           m_aspect(aspect),
+          m_collapsed(collapsed),
           m_mostInRow(inRow),
           m_parts(cluster.nodes().size())
     {
@@ -102,6 +106,8 @@ private:
 
     [[nodiscard]] Box sizeOf(const Parts &parts) const
     {
+        if (m_collapsed)
+            return {kCollapsedWidth, ClusterLayout::kDeviceHeight};
         const auto across = static_cast<double>(std::clamp<std::size_t>(parts.devices.size(), 1, m_mostInRow));
         const auto rows = static_cast<double>((parts.devices.size() + m_mostInRow - 1) / m_mostInRow);
         Box box{2 * kPadding + across * ClusterLayout::kDeviceWidth + (across - 1) * kGap, kTitle + kPadding};
@@ -142,7 +148,18 @@ private:
             const QRectF box(kNodeGap + column * (m_node.width + kNodeGap), top + row * (m_node.height + kNodeGap),
                              m_node.width, m_node.height);
             m_layout.nodes.push_back(box);
-            fill(box, m_parts[n]);
+            if (m_collapsed)
+                pile(box.center(), m_parts[n]);
+            else
+                fill(box, m_parts[n]);
+        }
+    }
+
+    void pile(const QPointF &middle, const Parts &parts)
+    {
+        for (const auto *each : {&parts.devices, &parts.switches, &parts.nics}) {
+            for (const std::size_t vertex : *each)
+                m_layout.vertices[vertex] = QRectF(middle - QPointF(1, 1), QSizeF(2, 2));
         }
     }
 
@@ -188,14 +205,24 @@ private:
         }
     }
 
+    /// Whether it is the first one between its nodes or networks, which are drawn as one where nodes are collapsed.
+    bool isFirst(const cluster::Link &link)
+    {
+        const auto end = [this](std::size_t vertex) {
+            const NodeId node = m_cluster.vertices()[vertex].node;
+            return node.valid() ? -1 - static_cast<std::int64_t>(node.value) : static_cast<std::int64_t>(vertex);
+        };
+        return m_joined.insert(std::minmax(end(link.a), end(link.b))).second;
+    }
+
     void connect(const cluster::Link &link)
     {
-        m_layout.between.push_back(!sameNode(link));
+        m_layout.between.push_back(!sameNode(link) && (!m_collapsed || isFirst(link)));
         const QPointF a = m_layout.vertices[link.a].center();
         const QPointF b = m_layout.vertices[link.b].center();
         const NodeId nodeA = m_cluster.vertices()[link.a].node;
         const NodeId nodeB = m_cluster.vertices()[link.b].node;
-        if (bows(link))
+        if (bows(link) && !m_collapsed)
             m_layout.links.push_back(bow(a, b));
         else if (nodeA.valid() && !nodeB.valid())
             m_layout.links.push_back(toNetwork(a, nodeA, m_layout.vertices[link.b]));
@@ -243,9 +270,11 @@ private:
 
     const Cluster &m_cluster;
     double m_aspect;
+    bool m_collapsed;
     std::size_t m_mostInRow;
     std::vector<Parts> m_parts;
     std::vector<std::size_t> m_networks;
+    std::set<std::pair<std::int64_t, std::int64_t>> m_joined;
     bool m_bows = false;
     Box m_node;
     std::size_t m_columns = 1;
@@ -263,12 +292,12 @@ double distanceToPiece(const QPointF &a, const QPointF &b, const QPointF &point)
 
 } // namespace
 
-ClusterLayout layOut(const cluster::Cluster &cluster, double aspect)
+ClusterLayout layOut(const cluster::Cluster &cluster, double aspect, bool collapsed)
 {
     std::unique_ptr<Layouter> best;
     double largest = 0;
     for (const std::size_t inRow : kRowLengths) {
-        auto layouter = std::make_unique<Layouter>(cluster, aspect, inRow);
+        auto layouter = std::make_unique<Layouter>(cluster, aspect, inRow, collapsed);
         const double scale = layouter->scale();
         if (scale <= largest * kWorthIt)
             continue;

@@ -20,12 +20,14 @@ struct ClusterLayout {
     std::vector<QRectF> nodes;    ///< by NodeId
     std::vector<QRectF> vertices; ///< by index into Cluster::vertices()
     std::vector<QPolygonF> links; ///< by index into Cluster::links()
-    std::vector<bool> between;    ///< by link: leaves its node
+    std::vector<bool>
+        between; ///< by link: leaves its node; of collapsed nodes the first of those that lie on each other
     QRectF bounds;
 };
 
-/// @p aspect: width over height of the place that it should fill. Cost: O(vertices + links).
-ClusterLayout layOut(const cluster::Cluster &cluster, double aspect);
+/// @p aspect: width over height of the place that it should fill. @p collapsed: every node is a small box, with all
+/// that it has in its middle. Cost: O(vertices + links log links).
+ClusterLayout layOut(const cluster::Cluster &cluster, double aspect, bool collapsed = false);
 
 /// How far @p point is from the line; large if the line has no points.
 double distance(const QPolygonF &line, const QPointF &point);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Content of ClusterMap, and its reaction to mouse and keyboard.
+// Content of ClusterMap.
 #include "ui/cluster/cluster_map.h"
 
 #include "ui/state/cluster_edit.h"
@@ -7,9 +7,6 @@
 #include "ui/widgets/tool_tip.h"
 
 #include <QAccessible>
-#include <QKeyEvent>
-#include <QMouseEvent>
-#include <QWheelEvent>
 
 #include <algorithm>
 #include <cmath>
@@ -21,16 +18,13 @@ namespace {
 
 constexpr double kLeastDevice = 9; // pixels of width, below which nodes show counts
 constexpr double kMostScale = 4;
-constexpr double kFitScale = 1.5;  // a small cluster is not blown up further than this
-constexpr double kWheelZoom = 1.2; // per notch
-constexpr int kNotch = 120;        // of QWheelEvent::angleDelta
-constexpr int kDragStart = 3;      // pixels
-constexpr double kLinkReach = 4;   // pixels beside a link that still hit it
+constexpr double kFitScale = 1.5; // a small cluster is not blown up further than this
+constexpr double kLinkReach = 4;  // pixels beside a link that still hit it
 constexpr double kMargin = 4;
 
-QString rateText(double bytesPerSecond) { return QStringLiteral("%1 GB/s").arg(bytesPerSecond / 1e9, 0, 'g', 4); }
-
 } // namespace
+
+QString linkRateText(double bytesPerSecond) { return QStringLiteral("%1 GB/s").arg(bytesPerSecond / 1e9, 0, 'g', 4); }
 
 ClusterMap::ClusterMap(QWidget *parent) : QWidget(parent)
 {
@@ -45,8 +39,12 @@ void ClusterMap::setCluster(const ClusterPtr &cluster)
         && m_cluster->links().size() == cluster->links().size() && m_cluster->name() == cluster->name();
     m_cluster = cluster;
     m_hoverLink = -1;
+    m_linkFrom = -1;
+    if (!cluster || m_device.value >= static_cast<int>(cluster->devices().size()))
+        m_device = {};
     if (!sameShape) {
         m_fitted = true;
+        m_part = {};
         m_link = -1;
         m_stages.clear();
     }
@@ -78,7 +76,8 @@ const std::vector<int> &ClusterMap::stagesOn(DeviceId device) const
 
 void ClusterMap::setSelection(DeviceId device, int stage)
 {
-    m_device = device;
+    const bool known = m_cluster && device.valid() && device.index() < m_cluster->devices().size();
+    m_device = known ? device : DeviceId();
     m_stage = stage;
     describeForReaders();
     update();
@@ -87,6 +86,32 @@ void ClusterMap::setSelection(DeviceId device, int stage)
 void ClusterMap::setLink(int link)
 {
     m_link = link;
+    update();
+}
+
+void ClusterMap::setPart(const ClusterPart &part)
+{
+    m_part = part;
+    update();
+}
+
+void ClusterMap::setFailed(std::vector<bool> devices)
+{
+    m_failed = std::move(devices);
+    describeForReaders();
+    redraw();
+}
+
+void ClusterMap::setCollapsed(bool collapsed)
+{
+    m_collapsed = collapsed;
+    m_fitted = true;
+    arrange();
+}
+
+void ClusterMap::setLinkFrom(int vertex)
+{
+    m_linkFrom = vertex;
     update();
 }
 
@@ -107,7 +132,7 @@ void ClusterMap::arrange()
 {
     m_layout = {};
     if (m_cluster && drawingArea().isValid())
-        m_layout = layOut(*m_cluster, drawingArea().width() / drawingArea().height());
+        m_layout = layOut(*m_cluster, drawingArea().width() / drawingArea().height(), m_collapsed);
     place();
 }
 
@@ -143,7 +168,7 @@ void ClusterMap::zoom(double factor, const QPointF &around)
 
 void ClusterMap::resizeEvent(QResizeEvent *) { arrange(); }
 
-bool ClusterMap::aggregated() const { return ClusterLayout::kDeviceWidth * m_scale < kLeastDevice; }
+bool ClusterMap::aggregated() const { return m_collapsed || ClusterLayout::kDeviceWidth * m_scale < kLeastDevice; }
 
 QRectF ClusterMap::boxOf(DeviceId device) const
 {
@@ -188,6 +213,35 @@ DeviceId ClusterMap::deviceAt(const QPointF &pixel) const
     return {};
 }
 
+/// Of switches, cards and networks.
+int ClusterMap::vertexAt(const QPointF &pixel) const
+{
+    const QPointF at = toLayout(pixel);
+    for (std::size_t v = 0; v < m_layout.vertices.size(); ++v) {
+        const cluster::Vertex &vertex = m_cluster->vertices()[v];
+        if (vertex.kind != cluster::Vertex::Kind::Device && !(aggregated() && vertex.node.valid())
+            && m_layout.vertices[v].contains(at))
+            return static_cast<int>(v);
+    }
+    return -1;
+}
+
+/// Boxes lie above links, and these above nodes.
+ClusterPart ClusterMap::partAt(const QPointF &pixel) const
+{
+    if (!m_cluster)
+        return {};
+    if (const DeviceId device = deviceAt(pixel); device.valid())
+        return {ClusterPart::Kind::Device, device.index()};
+    if (const int vertex = vertexAt(pixel); vertex >= 0)
+        return {ClusterPart::Kind::Vertex, static_cast<std::size_t>(vertex)};
+    if (const int link = linkAt(pixel); link >= 0)
+        return {ClusterPart::Kind::Link, static_cast<std::size_t>(link)};
+    if (const int node = nodeAt(pixel); node >= 0)
+        return {ClusterPart::Kind::Node, static_cast<std::size_t>(node)};
+    return {};
+}
+
 bool ClusterMap::linkShown(std::size_t link) const { return m_layout.between[link] || !aggregated(); }
 
 /// Links lie beneath the nodes where these show counts.
@@ -217,7 +271,7 @@ QString ClusterMap::describeLink(std::size_t link) const
     const cluster::Link &each = m_cluster->links()[link];
     return tr("%1 – %2 (%3)\npoint to point %4, collective %5\nlatency %6, %7")
         .arg(qt(m_cluster->vertices()[each.a].name), qt(m_cluster->vertices()[each.b].name),
-             QString::fromUtf8(kindName(each.kind)), rateText(each.pointToPoint), rateText(each.collective),
+             QString::fromUtf8(kindName(each.kind)), linkRateText(each.pointToPoint), linkRateText(each.collective),
              secondsText(each.latency.value()), each.fullDuplex ? tr("full duplex") : tr("half duplex"));
 }
 
@@ -228,8 +282,17 @@ QString ClusterMap::describeDevice(DeviceId device) const
     const QString held = stages.empty() ? tr("idle")
         : stages.size() == 1            ? tr("stage %1").arg(stages.front())
                                         : tr("stages %1").arg(numbersText(stages));
-    return tr("%1: %2, %3\n%4")
-        .arg(qt(m_cluster->device(device).name), qt(type.name), bytesText(type.memory.value()), held);
+    return tr("%1: %2, %3\n%4%5")
+        .arg(qt(m_cluster->device(device).name), qt(type.name), bytesText(type.memory.value()), held,
+             failed(device) ? tr(", failed") : QString());
+}
+
+QString ClusterMap::describeVertex(std::size_t vertex) const
+{
+    const auto ends = [vertex](const cluster::Link &link) { return link.a == vertex || link.b == vertex; };
+    return tr("%1: %2 links")
+        .arg(qt(m_cluster->vertices()[vertex].name))
+        .arg(std::count_if(m_cluster->links().begin(), m_cluster->links().end(), ends));
 }
 
 QString ClusterMap::describeNode(std::size_t node) const
@@ -243,14 +306,14 @@ QString ClusterMap::describeNode(std::size_t node) const
 
 QString ClusterMap::describe(const QPointF &pixel) const
 {
-    if (!m_cluster)
-        return {};
-    if (const DeviceId device = deviceAt(pixel); device.valid())
-        return describeDevice(device);
-    if (const int link = linkAt(pixel); link >= 0)
-        return describeLink(static_cast<std::size_t>(link));
-    if (const int node = nodeAt(pixel); node >= 0)
-        return describeNode(static_cast<std::size_t>(node));
+    const ClusterPart part = partAt(pixel);
+    switch (part.kind) {
+    case ClusterPart::Kind::Device: return describeDevice(DeviceId(static_cast<std::int64_t>(part.index)));
+    case ClusterPart::Kind::Vertex: return describeVertex(part.index);
+    case ClusterPart::Kind::Link: return describeLink(part.index);
+    case ClusterPart::Kind::Node: return describeNode(part.index);
+    case ClusterPart::Kind::None: break;
+    }
     return {};
 }
 
@@ -269,132 +332,6 @@ void ClusterMap::describeForReaders()
     setAccessibleDescription(text);
     QAccessibleEvent changed(this, QAccessible::DescriptionChanged);
     QAccessible::updateAccessibility(&changed);
-}
-
-// --- mouse
-
-void ClusterMap::mousePressEvent(QMouseEvent *event)
-{
-    m_press = m_last = event->pos();
-    m_pressed = event->button() == Qt::LeftButton || event->button() == Qt::MiddleButton;
-    m_panned = false;
-}
-
-void ClusterMap::mouseMoveEvent(QMouseEvent *event)
-{
-    if (m_pressed) {
-        m_panned = m_panned || (event->pos() - m_press).manhattanLength() > kDragStart;
-        if (m_panned) {
-            m_origin += event->pos() - m_last;
-            m_fitted = false;
-            redraw();
-        }
-    } else if (m_cluster) {
-        const DeviceId device = deviceAt(event->position());
-        const int link = device.valid() ? -1 : linkAt(event->position());
-        setCursor(device.valid() || link >= 0 ? Qt::PointingHandCursor : Qt::ArrowCursor);
-        if (std::exchange(m_hoverLink, link) != link)
-            update();
-    }
-    m_last = event->pos();
-}
-
-void ClusterMap::mouseReleaseEvent(QMouseEvent *event)
-{
-    const bool clicked = m_pressed && !m_panned && event->button() == Qt::LeftButton;
-    m_pressed = false;
-    if (!clicked || !m_cluster)
-        return;
-    if (const DeviceId device = deviceAt(event->position()); device.valid())
-        Q_EMIT devicePicked(device.value);
-    else if (const int link = linkAt(event->position()); link >= 0)
-        Q_EMIT linkPicked(link);
-    else if (const int node = nodeAt(event->position()); node >= 0 && aggregated())
-        Q_EMIT devicePicked(m_cluster->nodes()[static_cast<std::size_t>(node)].devices.front().value);
-    else
-        Q_EMIT cleared();
-}
-
-void ClusterMap::wheelEvent(QWheelEvent *event)
-{
-    const QPoint delta = event->angleDelta();
-    if (event->modifiers() & Qt::ControlModifier) {
-        zoom(std::pow(kWheelZoom, delta.y() / static_cast<double>(kNotch)), event->position());
-    } else {
-        const bool sideways = event->modifiers() & Qt::ShiftModifier;
-        m_origin += sideways ? QPointF(delta.y(), delta.x()) / 2 : QPointF(delta) / 2;
-        m_fitted = false;
-        redraw();
-    }
-    event->accept();
-}
-
-void ClusterMap::leaveEvent(QEvent *)
-{
-    m_hoverLink = -1;
-    update();
-}
-
-bool ClusterMap::event(QEvent *event)
-{
-    if (event->type() == QEvent::PaletteChange || event->type() == QEvent::StyleChange
-        || event->type() == QEvent::FontChange)
-        redraw();
-    return answerToolTip(event, this, [this](const QPoint &at) { return describe(at); }) || QWidget::event(event);
-}
-
-// --- keyboard
-
-/// To the nearest device in a direction; sideways distance counts double, so that rows and columns are kept.
-void ClusterMap::walk(int dx, int dy)
-{
-    if (!m_cluster || m_layout.vertices.empty())
-        return;
-    if (!m_device.valid()) {
-        Q_EMIT devicePicked(0);
-        return;
-    }
-    const QPointF from = m_layout.vertices[m_cluster->vertexOf(m_device)].center();
-    DeviceId nearest;
-    double least = std::numeric_limits<double>::max();
-    for (const cluster::Device &device : m_cluster->devices()) {
-        const QPointF step = m_layout.vertices[m_cluster->vertexOf(device.id)].center() - from;
-        const double ahead = step.x() * dx + step.y() * dy;
-        const double aside = std::abs(dx != 0 ? step.y() : step.x());
-        if (ahead < 1 || ahead + 2 * aside >= least)
-            continue;
-        nearest = device.id;
-        least = ahead + 2 * aside;
-    }
-    if (nearest.valid())
-        Q_EMIT devicePicked(nearest.value);
-}
-
-void ClusterMap::keyPressEvent(QKeyEvent *event)
-{
-    switch (event->key()) {
-    case Qt::Key_Left: return walk(-1, 0);
-    case Qt::Key_Right: return walk(1, 0);
-    case Qt::Key_Up: return walk(0, -1);
-    case Qt::Key_Down: return walk(0, 1);
-    case Qt::Key_Space: return fit();
-    case Qt::Key_Plus: return zoom(kWheelZoom, drawingArea().center());
-    case Qt::Key_Minus: return zoom(1 / kWheelZoom, drawingArea().center());
-    case Qt::Key_Escape: Q_EMIT cleared(); return;
-    default: QWidget::keyPressEvent(event);
-    }
-}
-
-void ClusterMap::focusInEvent(QFocusEvent *event)
-{
-    QWidget::focusInEvent(event);
-    update();
-}
-
-void ClusterMap::focusOutEvent(QFocusEvent *event)
-{
-    QWidget::focusOutEvent(event);
-    update();
 }
 
 } // namespace planloom::ui

@@ -7,6 +7,7 @@
 #include <QWidget>
 
 #include "ui/cluster/cluster_layout.h"
+#include "ui/cluster/cluster_part.h"
 
 #include <memory>
 #include <optional>
@@ -14,9 +15,12 @@
 
 namespace planloom::ui {
 
+/// "48 GB/s".
+QString linkRateText(double bytesPerSecond);
+
 /// The cluster as a picture: networks, nodes, devices in their stages' colours, links as wide as they are fast. Drag
-/// pans, ctrl-wheel zooms, Space fits, arrows walk over the devices. Where devices get too small, nodes show counts.
-/// Knows no state.
+/// pans, ctrl-wheel zooms, Space fits, arrows walk over the devices. Where devices get too small, or nodes are
+/// collapsed, nodes show counts. Knows no state.
 class ClusterMap final : public QWidget {
     Q_OBJECT
 
@@ -29,8 +33,20 @@ public:
     /// @p stages: by device, -1 for idle ones.
     void setStages(std::vector<std::vector<int>> stages); ///< per device, in the order of the pipeline
     void setSelection(DeviceId device, int stage);
-    void setLink(int link); ///< highlighted; -1: none
+    void setLink(int link);                    ///< highlighted; -1: none
+    void setPart(const ClusterPart &part);     ///< a node or vertex that is highlighted; others: none is
+    void setFailed(std::vector<bool> devices); ///< crossed out, by device
+    void setCollapsed(bool collapsed);         ///< nodes are small boxes, whatever their devices
+    [[nodiscard]] bool collapsed() const { return m_collapsed; }
+    /// The next click, or Enter on the selected device, emits linkEndPicked(); a line follows the mouse from @p vertex.
+    /// Esc ends it, as does -1.
+    void setLinkFrom(int vertex);
+    [[nodiscard]] int linkFrom() const { return m_linkFrom; }
+    [[nodiscard]] ClusterPart partAt(const QPointF &pixel) const;
     void fit();
+    /// Where a switch, card, network or device is drawn, in widget coordinates.
+    [[nodiscard]] QRectF boxOfVertex(std::size_t vertex) const { return toPixel(m_layout.vertices[vertex]); }
+    [[nodiscard]] QRectF boxOfNode(NodeId node) const { return toPixel(m_layout.nodes[node.index()]); }
     /// Where a device is drawn, in widget coordinates.
     [[nodiscard]] QRectF boxOf(DeviceId device) const;
     /// A point of a link that nothing lies over, where there is one.
@@ -45,6 +61,10 @@ public:
 Q_SIGNALS:
     void devicePicked(int device);
     void linkPicked(int link);
+    void vertexPicked(int vertex); ///< not of a device
+    void nodePicked(int node);
+    void linkEndPicked(int vertex);
+    void menuAsked(const QPoint &globalPosition); ///< for what was picked just before
     void cleared();
 
 protected:
@@ -55,6 +75,7 @@ protected:
     void mouseReleaseEvent(QMouseEvent *event) override;
     void wheelEvent(QWheelEvent *event) override;
     void keyPressEvent(QKeyEvent *event) override;
+    void contextMenuEvent(QContextMenuEvent *event) override;
     void focusInEvent(QFocusEvent *event) override;
     void focusOutEvent(QFocusEvent *event) override;
     void leaveEvent(QEvent *event) override;
@@ -75,6 +96,10 @@ private:
     [[nodiscard]] bool linkShown(std::size_t link) const;
     [[nodiscard]] QString describe(const QPointF &pixel) const;
     [[nodiscard]] QString describeNode(std::size_t node) const;
+    [[nodiscard]] int vertexAt(const QPointF &pixel) const;
+    [[nodiscard]] QString describeVertex(std::size_t vertex) const;
+    void pick(const ClusterPart &part);
+    void endLink(const ClusterPart &part);
     void walk(int dx, int dy);
     void describeForReaders();
 
@@ -91,6 +116,13 @@ private:
     void paintNetworks(QPainter &painter) const;
     void paintVertex(QPainter &painter, std::size_t vertex) const;
     void paintDevice(QPainter &painter, DeviceId device) const;
+    void paintFailed(QPainter &painter, const QRectF &box) const;
+    void paintPart(QPainter &painter) const;
+    void paintNewLink(QPainter &painter) const;
+    [[nodiscard]] bool failed(DeviceId device) const
+    {
+        return device.index() < m_failed.size() && m_failed[device.index()];
+    }
     [[nodiscard]] QStringList legendTexts() const; ///< by kind of link; empty where there is none
     int legend(QPainter *painter) const;
     [[nodiscard]] int legendHeight() const;
@@ -109,6 +141,10 @@ private:
     int m_stage = -1;
     int m_link = -1;
     int m_hoverLink = -1;
+    ClusterPart m_part;
+    std::vector<bool> m_failed; ///< by device; missing: none has
+    bool m_collapsed = false;
+    int m_linkFrom = -1; ///< a vertex that a new link begins at
     QPixmap m_picture;   ///< the map without selection and hover
     bool m_stale = true; ///< m_picture is to be drawn anew
     bool m_pressed = false;

@@ -69,6 +69,8 @@ void ClusterMap::paintEvent(QPaintEvent *)
         painter.setRenderHint(QPainter::Antialiasing, m_scale >= kDashScale);
         painter.setClipRect(rect().adjusted(0, 0, 0, -legendHeight()));
         paintPicture(painter);
+        paintPart(painter);
+        paintNewLink(painter);
         painter.setClipping(false);
         legend(&painter);
         painter.setRenderHint(QPainter::Antialiasing, false);
@@ -214,7 +216,41 @@ void ClusterMap::paintCount(QPainter &painter, std::size_t node) const
         painter.fillRect(place, stage < 0 ? QBrush(theme().bubble) : stageBrush(stage));
     }
     painter.setPen(theme().text);
-    drawFitting(painter, box.adjusted(0, 0, 0, -strip), QString::number(devices.size()));
+    const QString count = QString::number(devices.size());
+    const QString whole = tr("%1 · %2").arg(qt(m_cluster->nodes()[node].name), count);
+    const QRectF room = box.adjusted(0, 0, 0, -strip);
+    drawFitting(painter, room, painter.fontMetrics().horizontalAdvance(whole) <= room.width() ? whole : count);
+    if (std::any_of(devices.begin(), devices.end(), [this](DeviceId device) { return failed(device); }))
+        paintFailed(painter, box);
+}
+
+/// Crossed out: seen without colour, too.
+void ClusterMap::paintFailed(QPainter &painter, const QRectF &box) const
+{
+    painter.setPen(QPen(theme().error, 2));
+    painter.drawLine(box.topLeft(), box.bottomRight());
+    painter.drawLine(box.bottomLeft(), box.topRight());
+}
+
+void ClusterMap::paintPart(QPainter &painter) const
+{
+    const bool node = m_part.kind == ClusterPart::Kind::Node && m_part.index < m_layout.nodes.size();
+    const bool vertex = m_part.kind == ClusterPart::Kind::Vertex && m_part.index < m_layout.vertices.size();
+    if (!node && !vertex)
+        return;
+    painter.setPen(QPen(theme().accent, 3));
+    painter.setBrush(Qt::NoBrush);
+    painter.drawRoundedRect(toPixel(node ? m_layout.nodes[m_part.index] : m_layout.vertices[m_part.index]), 4, 4);
+}
+
+/// From its first end to the mouse, or to the selected device.
+void ClusterMap::paintNewLink(QPainter &painter) const
+{
+    if (m_linkFrom < 0 || static_cast<std::size_t>(m_linkFrom) >= m_layout.vertices.size())
+        return;
+    const QPointF from = boxOfVertex(static_cast<std::size_t>(m_linkFrom)).center();
+    painter.setPen(QPen(theme().accent, 2, Qt::DashLine));
+    painter.drawLine(from, underMouse() || !m_device.valid() ? QPointF(m_last) : boxOf(m_device).center());
 }
 
 void ClusterMap::paintNetworks(QPainter &painter) const
@@ -256,9 +292,11 @@ void ClusterMap::paintDevice(QPainter &painter, DeviceId device) const
         painter.setBrush(Qt::NoBrush);
         painter.drawRoundedRect(box.adjusted(-3.5, -3.5, 3.5, 3.5), 5, 5);
     }
+    if (failed(device))
+        paintFailed(painter, box);
     const double line = painter.fontMetrics().height();
     const QString name = qt(m_cluster->device(device).name).section(QLatin1Char(':'), -1);
-    const QString mark = stage < 0 ? tr("idle") : tr("S%1").arg(numbersText(stages));
+    const QString mark = failed(device) ? tr("failed") : stage < 0 ? tr("idle") : tr("S%1").arg(numbersText(stages));
     const bool two = box.height() >= 2 * line + 6;
     if (box.height() < kRoomForText || box.width() < 16)
         return;

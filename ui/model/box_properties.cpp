@@ -231,6 +231,14 @@ std::vector<BoxProperty> costsOf(const ModelFigures &figures, const GraphNode &n
     return rows;
 }
 
+QString cardOf(const ModelFigures *figures, const GraphNode &node)
+{
+    if (figures == nullptr)
+        return QStringLiteral("…");
+    const BoxFigures sum = figures->of(node.ops);
+    return QStringLiteral("%1 · %2").arg(boxFlopsText(sum.flops()), bytesText(sum.bytes()));
+}
+
 QString summaryOf(const ModelFigures *figures, const GraphNode &node)
 {
     QStringList lines{qt(node.key), node.group ? qt(node.detail) : qt(node.title + " " + node.detail)};

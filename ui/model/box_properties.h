@@ -26,6 +26,9 @@ std::vector<BoxProperty> costsOf(const ModelFigures &figures, const GraphNode &n
 /// The most telling of both, a line each: for a tool tip. @p figures: may be null.
 QString summaryOf(const ModelFigures *figures, const GraphNode &node);
 
+/// FLOPs and bytes in a line: "12.6 GFLOP · 3.1 MiB". @p figures: null: "…".
+QString cardOf(const ModelFigures *figures, const GraphNode &node);
+
 /// "[N, 1024, 768] float32".
 QString tensorText(const graph::Tensor &tensor);
 /// "1e-05", "[0, 2, 1]"; long lists are cut.

@@ -3,6 +3,7 @@
 
 #include "ui/model/graph_frame_item.h"
 #include "ui/model/graph_node_item.h"
+#include "ui/model/graph_overview.h"
 #include "ui/theme/theme.h"
 
 #include <QGraphicsPathItem>
@@ -60,7 +61,7 @@ void addArrow(QPainterPath &path, QPointF tip, QPointF from)
 
 } // namespace
 
-GraphCanvas::GraphCanvas(QWidget *parent) : QGraphicsView(parent)
+GraphCanvas::GraphCanvas(QWidget *parent) : QGraphicsView(parent), m_overview(new GraphOverview(this))
 {
     setScene(&m_scene);
     setDragMode(QGraphicsView::ScrollHandDrag);
@@ -89,7 +90,7 @@ BoxSizes GraphCanvas::sizesOf(const VisibleGraph &graph) const
 {
     BoxSizes sizes;
     for (const GraphNode &node : graph.nodes) {
-        const QSizeF size = GraphNodeItem::sizeFor(node, font());
+        const QSizeF size = GraphNodeItem::sizeFor(node, font(), m_cards);
         sizes.boxes.emplace_back(size.width() / kPointsPerInch, size.height() / kPointsPerInch);
     }
     for (const GraphFrame &frame : graph.frames) {
@@ -121,7 +122,7 @@ void GraphCanvas::show(const VisibleGraph &graph, const PlainLayout &layout, con
     m_current = -1;
     setBackgroundBrush(theme().base);
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-        auto *item = new GraphNodeItem(graph.nodes[i], static_cast<int>(i), font());
+        auto *item = new GraphNodeItem(graph.nodes[i], static_cast<int>(i), font(), m_cards);
         item->setPos(layout.centers[i].x, layout.centers[i].y);
         m_scene.addItem(item);
         m_items.push_back(item);
@@ -138,6 +139,7 @@ void GraphCanvas::show(const VisibleGraph &graph, const PlainLayout &layout, con
         verticalScrollBar()->setValue(verticalScrollBar()->value() + moved.y());
     }
     refit();
+    m_overview->redraw();
 }
 
 /// Around their boxes and the frames inside of them: dot has left the room.
@@ -184,6 +186,19 @@ void GraphCanvas::setColors(const std::vector<BoxPaint> &colors)
 {
     for (std::size_t i = 0; i < m_items.size() && i < colors.size(); ++i)
         m_items[i]->setColors(colors[i]);
+    m_overview->redraw();
+}
+
+void GraphCanvas::setCards(const std::vector<QString> &texts)
+{
+    for (std::size_t i = 0; i < m_items.size() && i < texts.size(); ++i)
+        m_items[i]->setCard(texts[i]);
+}
+
+void GraphCanvas::lookAt(const QPointF &middle)
+{
+    m_fit = Fit::None;
+    centerOn(middle);
 }
 
 void GraphCanvas::setToolTips(const std::vector<QString> &texts)
@@ -332,6 +347,13 @@ void GraphCanvas::resizeEvent(QResizeEvent *event)
 {
     QGraphicsView::resizeEvent(event);
     refit();
+}
+
+void GraphCanvas::paintEvent(QPaintEvent *event)
+{
+    QGraphicsView::paintEvent(event);
+    if (const QRectF now = seen(); std::exchange(m_seen, now) != now)
+        m_overview->follow();
 }
 
 void GraphCanvas::changeEvent(QEvent *event)

@@ -13,6 +13,7 @@ namespace planloom::ui {
 
 class GraphFrameItem;
 class GraphNodeItem;
+class GraphOverview;
 
 /// Draws a laid-out VisibleGraph: drag pans, ctrl-wheel zooms, click selects, double-click or Enter opens or closes a
 /// scope, as does a double click on an open scope's title, Backspace closes the scope around, Space fits, arrows walk
@@ -30,7 +31,11 @@ public:
     void show(const VisibleGraph &graph, const PlainLayout &layout, const std::string &anchor = {});
     void setColors(const std::vector<BoxPaint> &colors); ///< per box
     void setToolTips(const std::vector<QString> &texts); ///< per box
-    void highlight(const std::vector<int> &nodes);       ///< the selection
+    /// Boxes of the next picture have a line for figures.
+    void showCards(bool shown) { m_cards = shown; }
+    [[nodiscard]] bool cardsShown() const { return m_cards; }
+    void setCards(const std::vector<QString> &texts); ///< per box
+    void highlight(const std::vector<int> &nodes);    ///< the selection
     /// -1: none. @p center: at a size that can be read, in the middle of the view.
     void setCurrent(int node, bool center);
     /// Scrolls to the current box if it is out of sight.
@@ -40,6 +45,10 @@ public:
     [[nodiscard]] const std::vector<GraphNodeItem *> &boxes() const { return m_items; }
     [[nodiscard]] const std::vector<GraphFrameItem *> &frames() const { return m_frames; }
     void fit(); ///< the whole graph
+    /// What is in view, in units of the scene.
+    [[nodiscard]] QRectF seen() const { return mapToScene(viewport()->rect()).boundingRect(); }
+    void lookAt(const QPointF &middle); ///< in units of the scene
+    [[nodiscard]] const GraphOverview *overview() const { return m_overview; }
     [[nodiscard]] QRectF whole() const { return m_scene.sceneRect(); }
     void paintWhole(QPainter &painter, const QRectF &target) { m_scene.render(&painter, target, whole()); }
 
@@ -59,6 +68,7 @@ protected:
     void mouseDoubleClickEvent(QMouseEvent *event) override;
     void changeEvent(QEvent *event) override;
     void resizeEvent(QResizeEvent *event) override;
+    void paintEvent(QPaintEvent *event) override;
 
 private:
     enum class Fit { Readable, Whole, None }; ///< None: the user zoomed or panned
@@ -77,6 +87,9 @@ private:
     std::vector<GraphFrameItem *> m_frames;
     std::vector<QGraphicsPathItem *> m_edges;
     std::string m_anchor;
+    GraphOverview *m_overview;
+    QRectF m_seen; ///< when it was last painted
+    bool m_cards = false;
     int m_current = -1;
     Fit m_fit = Fit::Readable;
 };

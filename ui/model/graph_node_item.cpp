@@ -50,19 +50,20 @@ QFont bold(QFont font)
 
 } // namespace
 
-GraphNodeItem::GraphNodeItem(const GraphNode &node, int index, const QFont &font)
+GraphNodeItem::GraphNodeItem(const GraphNode &node, int index, const QFont &font, bool card)
     : m_title(titleOf(node)),
       m_detail(QString::fromStdString(node.detail)),
       m_stubs(stubText(node)),
+      m_hasCard(card),
       m_group(node.group),
       m_repeated(node.repeats > 1),
       m_index(index),
-      m_size(sizeFor(node, font)),
+      m_size(sizeFor(node, font, card)),
       m_font(font)
 {
 }
 
-QSizeF GraphNodeItem::sizeFor(const GraphNode &node, const QFont &font)
+QSizeF GraphNodeItem::sizeFor(const GraphNode &node, const QFont &font, bool card)
 {
     const QFontMetricsF title(node.group ? bold(font) : font);
     const QFontMetricsF small(smaller(font));
@@ -73,6 +74,10 @@ QSizeF GraphNodeItem::sizeFor(const GraphNode &node, const QFont &font)
     double height = title.height();
     height += node.detail.empty() ? 0 : small.height();
     height += stubs.isEmpty() ? 0 : small.height();
+    if (card) { // figures come later: room for the longest
+        width = std::max(width, small.horizontalAdvance(QStringLiteral("888.8 GFLOP · 888.8 MiB")));
+        height += small.height();
+    }
     width = std::min(width, kWidest) + 2 * kPadding + kStageBar;
     return {std::ceil(width), std::ceil(height + 2 * kPadding)};
 }
@@ -82,6 +87,12 @@ double GraphNodeItem::smallestText(const QFont &font) { return QFontInfo(smaller
 void GraphNodeItem::setColors(BoxPaint paint)
 {
     m_colors = std::move(paint);
+    update();
+}
+
+void GraphNodeItem::setCard(const QString &text)
+{
+    m_card = text;
     update();
 }
 
@@ -170,6 +181,8 @@ void GraphNodeItem::paintText(QPainter *painter, const QRectF &box) const
     write(m_title, m_group ? bold(m_font) : m_font, strong);
     write(m_detail, smaller(m_font), dim);
     write(m_stubs, smaller(m_font), dim);
+    if (m_hasCard)
+        write(m_card, smaller(m_font), strong);
 }
 
 void GraphNodeItem::paint(QPainter *painter, const QStyleOptionGraphicsItem *option, QWidget *)

@@ -14,13 +14,16 @@ namespace planloom::ui {
 /// it.
 class GraphNodeItem final : public QGraphicsItem {
 public:
-    GraphNodeItem(const GraphNode &node, int index, const QFont &font);
-    static QSizeF sizeFor(const GraphNode &node, const QFont &font);
+    /// @p card: with a line for setCard().
+    GraphNodeItem(const GraphNode &node, int index, const QFont &font, bool card = false);
+    static QSizeF sizeFor(const GraphNode &node, const QFont &font, bool card = false);
     /// Height in pixels of the smallest letters at scale 1.
     static double smallestText(const QFont &font);
 
     [[nodiscard]] int index() const { return m_index; }
     void setColors(BoxPaint paint);
+    void setCard(const QString &text); ///< figures, in its last line
+    [[nodiscard]] const QString &card() const { return m_card; }
     void setHighlighted(bool on);
     void setCurrent(bool on);
 
@@ -33,7 +36,8 @@ private:
     void paintText(QPainter *painter, const QRectF &box) const;
     [[nodiscard]] QColor paper() const;
 
-    QString m_title, m_detail, m_stubs;
+    QString m_title, m_detail, m_stubs, m_card;
+    bool m_hasCard;
     bool m_group;
     bool m_repeated;
     int m_index;

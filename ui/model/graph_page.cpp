@@ -148,9 +148,14 @@ void GraphPage::recolor()
 void GraphPage::describe()
 {
     std::vector<QString> texts;
-    for (const GraphNode &node : m_canvas->graph().nodes)
+    std::vector<QString> cards;
+    for (const GraphNode &node : m_canvas->graph().nodes) {
         texts.push_back(summaryOf(m_figures.get(), node));
+        if (m_canvas->cardsShown())
+            cards.push_back(cardOf(m_figures.get(), node));
+    }
     m_canvas->setToolTips(texts);
+    m_canvas->setCards(cards);
     describeCurrent();
 }
 

@@ -39,6 +39,8 @@ public:
     void setColorBy(ColorBy by);
     [[nodiscard]] ColorBy colorBy() const { return static_cast<ColorBy>(m_colorBy->currentData().toInt()); }
     void showProperties(bool shown);
+    /// FLOPs and bytes in every box, from the next showGraph() on.
+    void showCards(bool shown) { m_canvas->showCards(shown); }
 
     /// The graph at its own scale with the legend below it.
     [[nodiscard]] QSizeF pictureSize() const;

@@ -4,6 +4,7 @@
 #include "ui/theme/theme.h"
 #include "ui/widgets/text.h"
 
+#include <QFileDialog>
 #include <QHBoxLayout>
 #include <QPainter>
 #include <QVBoxLayout>
@@ -114,6 +115,13 @@ void ModelView::makeCommands()
     add(
         tr("Find in the model"), [this] { m_search->focusField(); }, QKeySequence::Find);
     add(tr("Show the properties of the selected box"), [this] { m_page->showProperties(true); });
+    add(tr("Show FLOPs and bytes in the boxes, or hide them"), [this] { showCards(!m_canvas->cardsShown()); });
+    add(tr("Save the figures of all operators as CSV…"), [this] {
+        const QString path = QFileDialog::getSaveFileName(this, tr("Save the figures"), QStringLiteral("operators.csv"),
+                                                          tr("CSV (*.csv)"));
+        if (!path.isEmpty())
+            saveFigures(path);
+    });
     const auto near = add(tr("Show the neighbourhood of the selected box, or widen it"), &ModelView::showNeighbourhood);
     const auto whole = add(tr("Show all boxes of the model"), &ModelView::showWhole);
     connect(m_canvas, &GraphCanvas::neighboursAsked, near, &QAction::trigger);
@@ -242,34 +250,6 @@ Cell ModelView::stageCell(std::size_t layer) const
                 return {QString::number(s), static_cast<double>(s), theme().ofSeries(static_cast<int>(s))};
     }
     return {tr("–"), -1.0};
-}
-
-/// Of the model that is shown; null: none.
-StudioState::DocumentPtr ModelView::planOfModel() const
-{
-    const auto &document = state()->document();
-    return document && m_shown && document->subject.graph == m_shown->graph ? document : nullptr;
-}
-
-bool ModelView::figuresCurrent() const
-{
-    return m_figures && m_shown && &m_figures->graph() == m_shown->graph.get()
-        && m_figures->document() == planOfModel();
-}
-
-void ModelView::askFigures()
-{
-    if (!m_shown || figuresCurrent())
-        return;
-    m_figuring.ask([this, graph = m_shown->graph, document = planOfModel(), before = m_figures](Progress &) {
-        auto made = std::make_shared<const ModelFigures>(graph, document, before.get());
-        return [this, made] {
-            if (!m_shown || m_shown->graph.get() != &made->graph())
-                return; // another model was opened, and asks for its own
-            m_figures = made;
-            m_page->setFigures(made);
-        };
-    });
 }
 
 void ModelView::layOut()

@@ -36,6 +36,9 @@ public:
     [[nodiscard]] bool layingOut() const { return m_dot.running(); }
     /// False while the figures of the operators are computed.
     [[nodiscard]] bool figuresCurrent() const;
+    /// Figures of all operators as CSV (figures_csv.h). False: message() of the state has said why.
+    bool saveFigures(const QString &path);
+    void showCards(bool shown); ///< FLOPs and bytes in every box
 
 private:
     void build();

@@ -46,6 +46,7 @@ void LayerBars::setDocument(const DocumentPtr &document)
     m_stageSeconds.clear();
     m_stageDevices.clear();
     m_boundaries.clear();
+    m_locks = document ? locksOf(*document) : planners::KeptStages();
     endDrag();
     if (document) {
         m_figures = layerFigures(*document);
@@ -109,13 +110,14 @@ QString LayerBars::stageText(std::size_t stage) const
     const qsizetype replicas = static_cast<qsizetype>(which.devices.size());
     const QString what = m_document->plan.admm ? tr("%1 computing in an iteration of ADMM, as simulated")
                                                : tr("%1 forward + backward of a micro-batch");
-    return tr("Stage %1 (%2): layers %3 to %4\n%5\n%6 on %7")
+    const QString kept = stageLocked(m_locks, which) ? tr("\nplanning again keeps it") : QString();
+    return tr("Stage %1 (%2): layers %3 to %4\n%5\n%6 on %7%8")
         .arg(stage)
         .arg(qt(which.name))
         .arg(which.firstLayer)
         .arg(which.lastLayer - 1)
         .arg(what.arg(secondsOfStage(stage)), replicas == 1 ? tr("1 replica") : tr("%1 replicas").arg(replicas),
-             m_stageDevices[static_cast<qsizetype>(stage)]);
+             m_stageDevices[static_cast<qsizetype>(stage)], kept);
 }
 
 QString LayerBars::secondsOfStage(std::size_t stage) const
@@ -338,6 +340,15 @@ void LayerBars::askMerge()
         Q_EMIT mergeAsked(m_selection.stage.value);
 }
 
+/// Of the boundary, or of the selected stage.
+void LayerBars::askLock()
+{
+    if (m_current >= 0)
+        Q_EMIT boundaryLockAsked(m_current);
+    else if (m_selection.stage.valid())
+        Q_EMIT stageLockAsked(m_selection.stage.value);
+}
+
 bool LayerBars::moveKey(int key, bool far)
 {
     switch (key) {
@@ -357,6 +368,7 @@ void LayerBars::keyPressEvent(QKeyEvent *event)
         return;
     switch (event->key()) {
     case Qt::Key_Delete: return askMerge();
+    case Qt::Key_K: return askLock();
     case Qt::Key_Space: return fit();
     case Qt::Key_Escape:
         if (m_drag)

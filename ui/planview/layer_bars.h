@@ -8,6 +8,7 @@
 
 #include "ui/planview/layer_axis.h"
 #include "ui/planview/stage_figures.h"
+#include "ui/planview/stage_locks.h"
 #include "ui/state/selection.h"
 
 #include <memory>
@@ -51,6 +52,8 @@ Q_SIGNALS:
     void cleared();
     void splitAsked(int stage, std::size_t layer); ///< before @p layer
     void mergeAsked(int stage);                    ///< with the next one
+    void stageLockAsked(int stage);
+    void boundaryLockAsked(int boundary);
     void previewChanged(const QString &text);
 
 protected:
@@ -86,6 +89,7 @@ private:
     void moveCurrent(int by);
     bool moveKey(int key, bool far);
     void askMerge();
+    void askLock();
     void describeForReaders();
 
     // layer_bars_paint.cpp
@@ -101,6 +105,7 @@ private:
     void paintGutter(QPainter &painter) const;
     [[nodiscard]] double narrowestStage() const;
     void paintBoundaries(QPainter &painter) const;
+    void paintLock(QPainter &painter, double x) const;
     void paintGhost(QPainter &painter) const;
     void paintSelection(QPainter &painter) const;
 
@@ -109,6 +114,7 @@ private:
     std::vector<std::optional<double>> m_stageSeconds;
     QStringList m_stageDevices;            ///< the beginning of each stage's
     std::vector<std::size_t> m_boundaries; ///< the layer behind each
+    planners::KeptStages m_locks;
     LayerAxis m_axis;
     Selection m_selection;
     int m_current = -1;

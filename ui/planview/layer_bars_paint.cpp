@@ -138,9 +138,10 @@ void LayerBars::paintStage(QPainter &painter, std::size_t stage) const
     const double share = m_stageSeconds[stage].value_or(0) / std::max(1e-30, slowest);
     const QString ofSlowest = m_document->plan.admm ? QString() : tr(" (%1 of the slowest)").arg(percentText(share, 0));
     const QString longText =
-        tr("%1  ·  %2%3  ·  %4%5")
+        tr("%1  ·  %2%3  ·  %4%5%6")
             .arg(qt(which.name), secondsOfStage(stage), ofSlowest, m_stageDevices[static_cast<qsizetype>(stage)],
-                 which.recompute != plan::Recompute::None ? tr("  ·  recompute") : QString());
+                 which.recompute != plan::Recompute::None ? tr("  ·  recompute") : QString(),
+                 stageLocked(m_locks, which) ? tr("  ·  kept") : QString());
     const QString shortText = secondsOfStage(stage);
     const QRectF room = box.adjusted(badge + 6, 0, -6, 0);
     painter.setPen(textOn(body));
@@ -261,6 +262,8 @@ void LayerBars::paintBoundaries(QPainter &painter) const
         painter.fillRect(QRectF(x - (current ? 1.5 : 0.5), bandArea().top(), current ? 3 : 1,
                                 bottom - bandArea().top()),
                          current ? theme().accent : (grips ? theme().text : theme().border));
+        if (cutLocked(m_locks, m_boundaries[b]))
+            paintLock(painter, x);
         if (!grips && !current && !hover)
             continue;
         const QRectF grip(x - 4, bandArea().top() - 3, 8, kBand + 6);
@@ -272,6 +275,21 @@ void LayerBars::paintBoundaries(QPainter &painter) const
         painter.drawLine(QPointF(x, grip.top() + 9), QPointF(x, grip.bottom() - 9));
         painter.setRenderHint(QPainter::Antialiasing, false);
     }
+}
+
+/// A padlock on a boundary that planning again keeps, below the stages.
+void LayerBars::paintLock(QPainter &painter, double x) const
+{
+    const double top = bandArea().bottom() + 6;
+    painter.setRenderHint(QPainter::Antialiasing);
+    painter.setPen(QPen(theme().text, 1.5));
+    painter.setBrush(Qt::NoBrush);
+    constexpr int kHalfCircle = 180 * 16;
+    painter.drawArc(QRectF(x - 3, top, 6, 8), 0, kHalfCircle);
+    painter.setPen(QPen(theme().base, 1)); // seen on columns of any colour
+    painter.setBrush(theme().text);
+    painter.drawRoundedRect(QRectF(x - 5.5, top + 3.5, 11, 8), 1.5, 1.5);
+    painter.setRenderHint(QPainter::Antialiasing, false);
 }
 
 void LayerBars::paintGhost(QPainter &painter) const

@@ -5,6 +5,7 @@
 #include "ui/planview/refusal_tip.h"
 #include "ui/planview/stage_edits.h"
 #include "ui/planview/stage_figures.h"
+#include "ui/planview/stage_locks.h"
 #include "ui/planview/why_table.h"
 #include "ui/state/plan_shape.h"
 #include "planners/common/alternatives.h"
@@ -153,6 +154,10 @@ void PlanView::connectParts()
     connect(m_bars, &LayerBars::boundaryMoved, this, &PlanView::moveBoundaryTo);
     connect(m_bars, &LayerBars::splitAsked, this, &PlanView::split);
     connect(m_bars, &LayerBars::mergeAsked, this, &PlanView::merge);
+    connect(m_bars, &LayerBars::stageLockAsked, this,
+            [this](int stage) { toggleStageLock(*state(), static_cast<std::size_t>(stage)); });
+    connect(m_bars, &LayerBars::boundaryLockAsked, this,
+            [this](int boundary) { toggleBoundaryLock(*state(), static_cast<std::size_t>(boundary)); });
     connect(m_bars, &LayerBars::stagePicked, this, [this](int stage) { state()->selectStage(StageId(stage)); });
     connect(m_bars, &LayerBars::cleared, this, [this] { state()->clearSelection(); });
     connect(m_bars, &LayerBars::layerPicked, this, [this](std::size_t layer) {
@@ -197,6 +202,17 @@ void PlanView::makeCommands()
     });
     add(tr("Change the exchange between replicas"), [this] { m_tabs->setCurrentWidget(m_exchange); });
     add(tr("Plan again as annotated"), [this] { planAsAnnotated(*state()); });
+    add(tr("Keep the stage when planning again, or free it"), [this] {
+        if (const int stage = pickedStage(); stage >= 0)
+            toggleStageLock(*state(), static_cast<std::size_t>(stage));
+    });
+    add(tr("Keep the boundary when planning again, or free it"), [this] {
+        if (const int boundary = m_bars->currentBoundary(); boundary >= 0)
+            toggleBoundaryLock(*state(), static_cast<std::size_t>(boundary));
+        else
+            state()->say(MessageLevel::Warning, tr("Choose a boundary first: click it, or press ] at the stages."));
+    });
+    add(tr("Plan again with what is kept"), [this] { planWithLocks(*state()); });
     add(tr("Keep this plan beside the alternatives"), [this] {
         state()->keepDocument();
         m_tabs->setCurrentWidget(m_alternatives);

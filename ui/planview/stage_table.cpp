@@ -4,6 +4,7 @@
 #include "engine/plan/validate.h"
 #include "ui/planview/stage_edits.h"
 #include "ui/planview/stage_figures.h"
+#include "ui/planview/stage_locks.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/text.h"
 
@@ -195,10 +196,10 @@ bool editSharding(StudioState &state, std::size_t stage, const QString &text)
 
 TableData stageTable(const plan::Document &document, const simulate::Report *report)
 {
-    TableData table{{QObject::tr("Stage"), QObject::tr("Devices"), QObject::tr("Recompute"), QObject::tr("Layers"),
-                     QObject::tr("Replicas"), QObject::tr("Time"), QObject::tr("Parameters"), QObject::tr("Warm-up"),
-                     QObject::tr("Peak memory"), QObject::tr("Tensor parts"), QObject::tr("ZeRO"),
-                     QObject::tr("Sharding")},
+    TableData table{{QObject::tr("Stage"), QObject::tr("Devices"), QObject::tr("Recompute"), QObject::tr("Keep"),
+                     QObject::tr("Layers"), QObject::tr("Replicas"), QObject::tr("Time"), QObject::tr("Parameters"),
+                     QObject::tr("Warm-up"), QObject::tr("Peak memory"), QObject::tr("Tensor parts"),
+                     QObject::tr("ZeRO"), QObject::tr("Sharding")},
                     {}};
     const plan::Plan &plan = document.plan;
     const std::vector<int> depths = plan::warmupDepths(plan);
@@ -206,6 +207,10 @@ TableData stageTable(const plan::Document &document, const simulate::Report *rep
     const double slowest = seconds.empty() ? 0 : std::max_element(seconds.begin(), seconds.end())->value_or(0);
     const auto fullest = report ? leadingDevices(document, *report, shareOf)
                                 : std::vector<const simulate::DeviceReport *>(plan.stages.size());
+    const planners::KeptStages locks = locksOf(document);
+    const QString keepTip = QObject::tr("Planning again with what is kept leaves the stage its layers and its number of "
+                                        "devices. Planners that can: %1")
+                                .arg(plannersWithLocks());
     for (std::size_t s = 0; s < plan.stages.size(); ++s) {
         const plan::Stage &stage = plan.stages[s];
         const auto replicas = static_cast<double>(stage.replicas());
@@ -217,6 +222,9 @@ TableData stageTable(const plan::Document &document, const simulate::Report *rep
         recompute.check = stage.recompute != plan::Recompute::None;
         recompute.toolTip =
             QObject::tr("Keep only the stage's inputs and run forward again before backward: less memory, more time");
+        Cell keep{stageLocked(locks, stage) ? QObject::tr("yes") : QObject::tr("no"), std::nullopt};
+        keep.check = stageLocked(locks, stage);
+        keep.toolTip = keepTip;
         Cell time = timeCell(plan, seconds[s]);
         time.bar = slowest > 0 ? seconds[s].value_or(0) / slowest : 0;
         Cell layers = typed(QObject::tr("%1 – %2").arg(stage.firstLayer).arg(stage.lastLayer - 1),
@@ -233,6 +241,7 @@ TableData stageTable(const plan::Document &document, const simulate::Report *rep
         table.rows.push_back({name,
                               devices,
                               recompute,
+                              keep,
                               layers,
                               count,
                               time,
@@ -272,6 +281,7 @@ bool editStage(StudioState &state, std::size_t stage, StageColumn column, const 
                                   plan.stages[stage].recompute =
                                       value.toBool() ? plan::Recompute::Full : plan::Recompute::None;
                               });
+    case StageColumn::Keep: return toggleStageLock(state, stage);
     case StageColumn::WarmUp: return editWarmUp(state, stage, text);
     case StageColumn::Tensor: return editTensorParts(state, stage, text);
     case StageColumn::Zero: return editZero(state, stage, text);

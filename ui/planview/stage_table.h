@@ -13,6 +13,7 @@ enum class StageColumn {
     Name,
     Devices,
     Recompute,
+    Keep,
     Layers,
     Replicas,
     Time,

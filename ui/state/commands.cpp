@@ -17,4 +17,15 @@ void ReplaceDocument::undo() { m_apply(m_before); }
 
 void ReplaceDocument::redo() { m_apply(m_after); }
 
+Replacement::Replacement(const QString &text, std::function<void()> undo, std::function<void()> redo)
+    : QUndoCommand(text),
+      m_undo(std::move(undo)),
+      m_redo(std::move(redo))
+{
+}
+
+void Replacement::undo() { m_undo(); }
+
+void Replacement::redo() { m_redo(); }
+
 } // namespace planloom::ui

@@ -33,4 +33,16 @@ private:
     Apply m_apply;
 };
 
+/// Any other step: @p undo and @p redo set what was before and after.
+class Replacement final : public QUndoCommand {
+public:
+    Replacement(const QString &text, std::function<void()> undo, std::function<void()> redo);
+    void undo() override;
+    void redo() override;
+
+private:
+    std::function<void()> m_undo;
+    std::function<void()> m_redo;
+};
+
 } // namespace planloom::ui

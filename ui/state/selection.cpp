@@ -66,6 +66,10 @@ Selection carriedOver(Selection selection, const plan::Document &before, const p
         && selection.layers == selectionOfStage(selection.stage, &before).layers;
     const bool ofDevice = ofStage && selection.device.valid() && selection.task.empty()
         && selection.stage == selectionOfDevice(selection.device, &before).stage;
+    const cluster::Cluster &old = *before.subject.cluster;
+    if (before.subject.cluster != after.subject.cluster && selection.device.valid()
+        && selection.device.index() < old.devices().size())
+        selection.device = after.subject.cluster->find(old.device(selection.device).name);
     selection = clamped(std::move(selection), after);
     if (ofDevice && selection.device.valid()) {
         Selection next = selectionOfDevice(selection.device, &after);

@@ -82,6 +82,20 @@ bool StudioState::loadCluster(const QString &source)
     return true;
 }
 
+bool StudioState::saveCluster(const QString &path)
+{
+    if (!m_cluster) {
+        say(MessageLevel::Warning, tr("There is no cluster to save."));
+        return false;
+    }
+    if (const Status status = writeFileAtomically(path.toStdString(), cluster::toJson(*m_cluster) + "\n"); !status) {
+        sayError(status.error());
+        return false;
+    }
+    m_loadedCluster = {m_cluster, QFileInfo(path).absoluteFilePath()};
+    return true;
+}
+
 void StudioState::join(const std::shared_ptr<const import::Model> &model,
                        const std::shared_ptr<const cluster::Cluster> &cluster)
 {
@@ -303,16 +317,42 @@ bool StudioState::runPlanner(const PlanRequest &request)
         sayError(planner.error());
         return false;
     }
+    m_plannedFrom.reset();
     return m_search.start(**planner, request, *m_subject, m_document ? &m_document->plan : nullptr);
+}
+
+bool StudioState::planOnCluster(std::shared_ptr<const cluster::Cluster> cluster)
+{
+    if (!m_model || !m_document) {
+        say(MessageLevel::Warning, tr("There is no plan to find again; find one with a planner first."));
+        return false;
+    }
+    PlanRequest request;
+    request.planner = m_document->plan.planner.name;
+    if (request.planner == "manual" || !planners::findPlanner(request.planner))
+        request.planner = "auto"; // a plan by hand says nothing of other devices
+    request = requestLikeDocument(std::move(request));
+    const auto planner = planners::findPlanner(request.planner);
+    if (!planner) {
+        sayError(planner.error());
+        return false;
+    }
+    const plan::Subject subject = plan::makeSubject(m_model->graph, cluster, m_model->profile, m_model->source);
+    if (!m_search.start(**planner, request, subject, &m_document->plan))
+        return false;
+    m_plannedFrom = m_cluster;
+    return true;
 }
 
 void StudioState::adoptPlan(const FoundPlan &found)
 {
+    const auto from = std::exchange(m_plannedFrom, nullptr);
     for (const std::string &remark : found.remarks)
         say(MessageLevel::Info, QString::fromStdString(remark));
     if (!found.report)
         return sayError(found.report.error());
-    if (!m_subject || m_subject->graph != found.subject.graph || m_subject->cluster != found.subject.cluster) {
+    const auto &searched = from ? from : found.subject.cluster; // the cluster that was open then
+    if (!m_subject || m_subject->graph != found.subject.graph || m_subject->cluster != searched) {
         say(MessageLevel::Warning, tr("The model or the cluster changed while the planner ran; its plan is not used."));
         return;
     }

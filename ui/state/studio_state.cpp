@@ -2,6 +2,7 @@
 #include "ui/state/studio_state.h"
 
 #include "planners/common/alternatives.h"
+#include "ui/state/cluster_parts.h"
 #include "ui/state/commands.h"
 #include "ui/state/file_kind.h"
 
@@ -18,6 +19,30 @@ bool sameStructure(const cluster::Cluster &a, const cluster::Cluster &b)
 {
     const auto sameName = [](const cluster::Device &x, const cluster::Device &y) { return x.name == y.name; };
     return std::equal(a.devices().begin(), a.devices().end(), b.devices().begin(), b.devices().end(), sameName);
+}
+
+/// The plan on the devices of the same names. False: it uses one that is gone.
+bool moveDevices(plan::Plan &plan, const std::vector<DeviceId> &now)
+{
+    for (plan::Stage &stage : plan.stages) {
+        for (DeviceId &device : stage.devices) {
+            if (device.index() >= now.size() || !now[device.index()].valid())
+                return false;
+            device = now[device.index()];
+        }
+    }
+    return true;
+}
+
+/// Those of @p plans whose devices are all still there.
+std::vector<planners::Candidate> onDevices(const std::vector<planners::Candidate> &plans,
+                                           const std::vector<DeviceId> &now)
+{
+    std::vector<planners::Candidate> kept;
+    for (planners::Candidate each : plans)
+        if (moveDevices(each.plan, now))
+            kept.push_back(std::move(each));
+    return kept;
 }
 
 } // namespace
@@ -98,27 +123,54 @@ bool StudioState::pushInPrecision(const QString &what, plan::Plan plan)
 
 bool StudioState::editCluster(const QString &what, std::shared_ptr<const cluster::Cluster> cluster)
 {
-    if (!m_cluster || !m_model) {
-        m_cluster = std::move(cluster);
-        Q_EMIT clusterChanged();
-        return true;
-    }
-    auto subject = plan::makeSubject(m_model->graph, cluster, m_model->profile, m_model->source);
+    std::optional<plan::Subject> subject;
+    if (m_model)
+        subject = plan::makeSubject(m_model->graph, cluster, m_model->profile, m_model->source);
     if (!m_document) {
-        setSubject(m_model, std::move(cluster), std::move(subject));
+        pushCluster(what, std::move(cluster), std::move(subject));
         return true;
     }
-    if (!sameStructure(*m_document->subject.cluster, *cluster)) {
-        say(MessageLevel::Warning,
-            tr("The plan uses devices that the changed cluster does not have; find a new plan."));
-        return false;
+    plan::Document next{m_document->plan, plan::inPrecision(*subject, m_document->plan.precision)};
+    AlternativesPtr alternatives = m_alternatives;
+    if (const cluster::Cluster &before = *m_document->subject.cluster; !sameStructure(before, *cluster)) {
+        const std::vector<DeviceId> now = sameDevices(before, *cluster);
+        if (!moveDevices(next.plan, now)) {
+            say(MessageLevel::Warning,
+                tr("The plan uses devices that the changed cluster does not have; find a new plan."));
+            return false;
+        }
+        if (alternatives)
+            alternatives = std::make_shared<const std::vector<planners::Candidate>>(onDevices(*alternatives, now));
     }
-    plan::Document next{m_document->plan, plan::inPrecision(subject, m_document->plan.precision)};
     if (const Status status = plan::validate(next.plan, next.subject); !status) {
         sayError(status.error());
         return false;
     }
-    return push(what, std::move(next));
+    return push(what, std::move(next), std::move(alternatives));
+}
+
+void StudioState::pushCluster(const QString &what, std::shared_ptr<const cluster::Cluster> cluster,
+                              std::optional<plan::Subject> subject)
+{
+    const auto apply = [this](const std::shared_ptr<const cluster::Cluster> &next,
+                              const std::optional<plan::Subject> &of) {
+        m_cluster = next;
+        m_subject = of;
+        m_selection = {};
+        Q_EMIT clusterChanged();
+        Q_EMIT selectionChanged();
+    };
+    m_undo.push(new Replacement(
+        what, [apply, before = m_cluster, of = m_subject] { apply(before, of); },
+        [apply, after = std::move(cluster), of = std::move(subject)] { apply(after, of); }));
+}
+
+bool StudioState::planStaysOn(const cluster::Cluster &cluster) const
+{
+    if (!m_document)
+        return true;
+    plan::Plan plan = m_document->plan;
+    return moveDevices(plan, sameDevices(*m_document->subject.cluster, cluster));
 }
 
 bool StudioState::push(const QString &what, plan::Document document)
@@ -193,6 +245,10 @@ void StudioState::applyDocument(const DocumentPtr &document)
     const DocumentPtr before = std::exchange(m_document, document);
     const bool otherCluster = m_document && m_document->subject.cluster != m_cluster;
     if (otherCluster) {
+        if (before && !m_kept.empty() && !sameStructure(*m_cluster, *m_document->subject.cluster)) {
+            m_kept = onDevices(m_kept, sameDevices(*m_cluster, *m_document->subject.cluster));
+            Q_EMIT keptPlansChanged();
+        }
         m_cluster = m_document->subject.cluster;
         m_subject = m_document->subject;
     }

@@ -94,8 +94,16 @@ public:
     // --- editing: undoable; false if refused, and message() has said why
     bool editPlan(const QString &what, const std::function<void(plan::Plan &)> &edit);
     bool replacePlan(const QString &what, plan::Plan plan);
-    /// The same plan on a changed cluster, for example with another link speed. Device ids must still mean the same.
+    /// The same plan on a changed cluster, for example with another link speed, or with a node more: devices are those
+    /// of the same names. Refused where the plan uses one that is gone. Alternatives and kept plans that do are
+    /// forgotten.
     bool editCluster(const QString &what, std::shared_ptr<const cluster::Cluster> cluster);
+    /// Whether @p cluster has all devices of the open plan, by their names; true without a plan.
+    [[nodiscard]] bool planStaysOn(const cluster::Cluster &cluster) const;
+    /// Plans on @p cluster in place of cluster(), which the open plan need not fit: with the planner that made it
+    /// (auto, where no planner did). The cluster changes with the new plan, as one step of undo. False: refused, and
+    /// message() has said why.
+    bool planOnCluster(std::shared_ptr<const cluster::Cluster> cluster);
     [[nodiscard]] QUndoStack *undoStack() { return &m_undo; }
 
     // --- selection
@@ -163,6 +171,8 @@ public:
     // --- saving
     [[nodiscard]] QString planPath() const { return m_planPath; }
     bool savePlan(const QString &path);
+    /// cluster() as our own JSON (cluster::toJson), which clusterSource() names then. False: message() has said why.
+    bool saveCluster(const QString &path);
 
     void say(MessageLevel level, const QString &text) { Q_EMIT message(level, text); }
 
@@ -193,6 +203,8 @@ private:
     bool push(const QString &what, plan::Document document);
     bool push(const QString &what, plan::Document document, AlternativesPtr alternatives);
     bool pushInPrecision(const QString &what, plan::Plan plan);
+    void pushCluster(const QString &what, std::shared_ptr<const cluster::Cluster> cluster,
+                     std::optional<plan::Subject> subject);
     void applyDocument(const DocumentPtr &document);
     void dropDocument();
     void loadPlan(const QString &file, const std::function<void(plan::Document)> &use);
@@ -223,6 +235,8 @@ private:
     mutable std::pair<DocumentPtr, std::string> m_fingerprint; ///< of the document
     Simulator::Answer m_prediction;                            ///< the newest that there is, of m_simulatedDocument
     DocumentPtr m_simulatedDocument;
+    std::shared_ptr<const cluster::Cluster>
+        m_plannedFrom; ///< cluster() when planOnCluster() was asked; null: it was not
     std::optional<simulate::Report> m_previousReport;
     QString m_notSimulated; ///< what message() said of the newest plan; empty: nothing
     Selection m_selection;
