@@ -293,7 +293,7 @@ void MainWindow::exportTimeline()
 /// Written piece by piece: it is no text.
 void MainWindow::exportPerfetto()
 {
-    const bool measured = !m_state->measured().records.empty();
+    const bool measured = !m_state->measured().ranks.empty();
     const auto simulation = m_state->simulation();
     if (!measured && !simulation)
         return m_state->say(MessageLevel::Error, tr("there is no timeline yet; find a plan first"));
@@ -302,7 +302,7 @@ void MainWindow::exportPerfetto()
     if (path.isEmpty())
         return;
     const Status status =
-        exporting::writePerfettoTrace(measured ? m_state->measured() : simulation->trace, path.toStdString());
+        exporting::writePerfettoTrace(measured ? wholeMeasured(*m_state) : simulation->trace, path.toStdString());
     if (!status)
         return m_state->say(MessageLevel::Error, qt(status.error().text()));
     m_state->say(MessageLevel::Info, tr("Wrote %1").arg(path));

@@ -11,18 +11,22 @@ void releaseRecords(trace::Trace &trace, const trace::Index &index)
         trace.records = {};
 }
 
-trace::Trace wholeMeasured(const StudioState &state)
+trace::Trace wholeTrace(trace::Trace kept, const trace::Index &index)
 {
-    trace::Trace whole = state.measured();
-    if (!whole.records.empty() || !state.measuredIndex())
-        return whole;
-    const trace::LevelOfDetail &lod = state.measuredIndex()->lod();
-    whole.records.reserve(lod.size());
+    if (!kept.records.empty())
+        return kept;
+    const trace::LevelOfDetail &lod = index.lod();
+    kept.records.reserve(lod.size());
     for (const trace::Row &row : lod.rows())
         for (std::size_t slice = 0; slice < row.size(); ++slice)
-            whole.records.push_back(row.record(slice));
-    whole.sort();
-    return whole;
+            kept.records.push_back(row.record(slice));
+    kept.sort();
+    return kept;
+}
+
+trace::Trace wholeMeasured(const StudioState &state)
+{
+    return state.measuredIndex() ? wholeTrace(state.measured(), *state.measuredIndex()) : state.measured();
 }
 
 } // namespace planloom::ui

@@ -14,8 +14,10 @@ class StudioState;
 /// them, nor where some were cut to fit their rows. Its tables stay.
 void releaseRecords(trace::Trace &trace, const trace::Index &index);
 
-/// StudioState::measured() with all of its records, those of an opened file made anew from its index. Cost:
-/// O(n log n), and 32 bytes a record.
+/// What releaseRecords() left, with all of its records again, made anew from its index. Cost: O(n log n), and 32 bytes
+/// a record.
+trace::Trace wholeTrace(trace::Trace kept, const trace::Index &index);
+/// StudioState::measured() likewise.
 trace::Trace wholeMeasured(const StudioState &state);
 
 } // namespace planloom::ui

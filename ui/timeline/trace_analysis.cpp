@@ -2,6 +2,7 @@
 #include "ui/timeline/trace_analysis.h"
 
 #include "engine/trace/index.h"
+#include "ui/state/whole_trace.h"
 #include "ui/widgets/text.h"
 
 #include <algorithm>
@@ -43,6 +44,7 @@ TraceAnalysis::TraceAnalysis(StudioState *state, TimelineModel &model, TimelineC
 
 void TraceAnalysis::traceChanged()
 {
+    m_whole.reset();
     m_aligned.reset();
     m_grouping.reset();
     m_base.reset();
@@ -66,24 +68,38 @@ void TraceAnalysis::rangeChanged()
         refresh();
 }
 
-/// Null: there is none, or it is still growing.
-TraceAnalysis::TracePtr TraceAnalysis::shownTrace() const
+TraceAnalysis::TraceMaker TraceAnalysis::wholeFile() const
 {
+    const TracePtr known = m_whole ? m_whole : m_state->measuredFile();
+    if (!known)
+        return {};
+    return [known, index = m_state->measuredIndex()]() -> TracePtr {
+        if (!known->records.empty() || !index)
+            return known;
+        return std::make_shared<const trace::Trace>(wholeTrace(*known, *index));
+    };
+}
+
+TraceAnalysis::TraceMaker TraceAnalysis::shownTrace() const
+{
+    const auto known = [](TracePtr trace) -> TraceMaker { return [trace = std::move(trace)] { return trace; }; };
     if (m_aligned)
-        return m_aligned;
+        return known(m_aligned);
     if (m_model.hasMeasured()) {
         if (m_state->measuredFile())
-            return m_state->measuredFile();
-        return m_state->run().active() ? nullptr : std::make_shared<const trace::Trace>(m_state->measured());
+            return wholeFile();
+        if (m_state->run().active())
+            return {};
+        return known(std::make_shared<const trace::Trace>(m_state->measured()));
     }
     const auto &simulation = m_model.simulation();
-    return simulation ? TracePtr(simulation, &simulation->trace) : nullptr;
+    return simulation ? known(TracePtr(simulation, &simulation->trace)) : TraceMaker();
 }
 
 void TraceAnalysis::refresh()
 {
     m_stale = false;
-    const TracePtr trace = shownTrace();
+    const TraceMaker trace = shownTrace();
     if (!trace) {
         m_job.abandon();
         m_panel->setFindings(nullptr, false);
@@ -95,7 +111,7 @@ void TraceAnalysis::refresh()
         window = trace::Window{range->begin - offset, range->end - offset};
     m_panel->setBusy();
     m_job.ask([this, trace, window](Progress &) -> Job::Completion {
-        return [this, made = std::make_shared<const TraceFindings>(TraceFindings::in(trace, window))] { take(made); };
+        return [this, made = std::make_shared<const TraceFindings>(TraceFindings::in(trace(), window))] { take(made); };
     });
 }
 
@@ -110,19 +126,21 @@ void TraceAnalysis::take(FindingsPtr findings)
             marks.push_back({findings->collectives.last(each).at + offset, {}});
     }
     m_canvas->setLateMarks(std::move(marks));
+    if (m_model.hasMeasured() && !m_aligned && m_state->measuredFile())
+        m_whole = findings->trace;
     m_panel->setFindings(std::move(findings), isAligned());
 }
 
 void TraceAnalysis::reshape(bool align, analysis::GroupBy by)
 {
     const auto findings = m_panel->findings();
-    const TracePtr file = m_state->measuredFile();
+    const TraceMaker file = wholeFile();
     if (!file || (align && !m_aligned && !findings))
         return m_panel->alignButton()->setChecked(isAligned());
     m_reshapeJob.ask([this, align, by, file, findings, known = m_aligned](Progress &) -> Job::Completion {
-        TracePtr base = align ? known : file;
+        TracePtr base = align ? known : file();
         if (!base)
-            base = std::make_shared<const trace::Trace>(analysis::aligned(*file, findings->skew));
+            base = std::make_shared<const trace::Trace>(analysis::aligned(*file(), findings->skew));
         const auto grouping = std::make_shared<const analysis::RowGrouping>(*base, by);
         const bool byDevice = by == analysis::GroupBy::Device;
         const TracePtr shown = byDevice ? base : std::make_shared<const trace::Trace>(grouping->apply());

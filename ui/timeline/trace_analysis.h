@@ -11,6 +11,7 @@
 #include "ui/timeline/timeline_canvas.h"
 #include "ui/timeline/timeline_model.h"
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -37,7 +38,11 @@ Q_SIGNALS:
 
 private:
     using TracePtr = std::shared_ptr<const trace::Trace>;
-    [[nodiscard]] TracePtr shownTrace() const;
+    using TraceMaker = std::function<TracePtr()>; ///< to be called off the UI thread
+    /// Empty: there is none, or it is still growing.
+    [[nodiscard]] TraceMaker shownTrace() const;
+    /// The opened file with all of its records; empty: none is open.
+    [[nodiscard]] TraceMaker wholeFile() const;
     void refresh();
     void take(FindingsPtr findings);
     /// Shows the opened trace so.
@@ -49,7 +54,11 @@ private:
     TimelineModel &m_model;
     TimelineCanvas *m_canvas;
     AnalysisPanel *m_panel;
-    TracePtr m_aligned; ///< null: as in the file
+    QComboBox *m_rowsBox;
+    TracePtr m_whole;                                        ///< of wholeFile(), once it is made
+    TracePtr m_aligned;                                      ///< null: as in the file
+    TracePtr m_base;                                         ///< that m_grouping is of
+    std::shared_ptr<const analysis::RowGrouping> m_grouping; ///< null: by device
     bool m_stale = true;
     bool m_showing = false; ///< the range that is selected is ours
     LatestJob m_job;
