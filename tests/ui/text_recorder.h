@@ -64,6 +64,7 @@ public:
         clip();
         m_painter.drawPath(path);
     }
+    using QPaintEngine::drawPolygon;
     void drawPolygon(const QPointF *points, int count, PolygonDrawMode mode) override
     {
         clip();

@@ -124,7 +124,6 @@ void benchRuns(BenchContext &context)
         auto &compare = bench.alone<CompareView>(QStringLiteral("Compare"));
         context.addWaits(target, QStringLiteral("compare one run with %1 others, in turn").arg(folders.size() - 1),
                          compareAll(compare, folders), kCompareMilliseconds, folders.size());
-        bench.alone<RunListView>(QStringLiteral("Runs"));
     }
     if (std::ranges::count(targets, 13))
         addShares(context, view);

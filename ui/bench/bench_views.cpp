@@ -149,8 +149,9 @@ Samples moveBoundaries(BenchWindow &bench, TimelineView &view)
     for (int k = 0; k < kEdits; ++k)
         samples.take([&] {
             bench.state().editPlan(QStringLiteral("Move a stage boundary"), [&](plan::Plan &plan) {
-                plan.stages[wide].lastLayer += k % 2 == 0 ? -1 : 1;
-                plan.stages[wide + 1].firstLayer = plan.stages[wide].lastLayer;
+                std::size_t &last = plan.stages[wide].lastLayer;
+                last = k % 2 == 0 ? last - 1 : last + 1;
+                plan.stages[wide + 1].firstLayer = last;
             });
             waitUntil([&] { return bench.state().simulationCurrent() || !bench.state().simulating(); });
             view.canvas()->repaint();

@@ -137,7 +137,7 @@ BenchContext::BenchContext(BenchOptions options, EventWatch &watch, std::functio
 
 std::int64_t BenchContext::sized(std::int64_t whole, std::int64_t least) const
 {
-    return std::max(least, std::llround(static_cast<double>(whole) * m_options.size));
+    return std::max<std::int64_t>(least, std::llround(static_cast<double>(whole) * m_options.size));
 }
 
 QString BenchContext::file(const QString &target, const QString &name,

@@ -188,7 +188,7 @@ bool StudioState::openTrace(const QStringList &paths)
         if (!read)
             return [this, error = read.error()] { sayError(error); };
         const auto opened = freedElsewhere(std::move(read->trace));
-        const auto index = freedElsewhere(trace::Index(opened));
+        const auto index = freedElsewhere(trace::Index(std::shared_ptr<const trace::Trace>(opened)));
         const auto source = sourceOf(*opened, *index, path);
         releaseRecords(*opened, *index); // nobody else has it yet
         const QString of = paths.size() == 1 ? tr("%1: ").arg(QFileInfo(path).fileName()) : QString();
