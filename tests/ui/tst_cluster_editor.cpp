@@ -8,6 +8,7 @@
 #include <QMessageBox>
 #include <QTemporaryDir>
 #include <QTest>
+#include <QWheelEvent>
 
 #include <algorithm>
 
@@ -443,12 +444,22 @@ void TestClusterEditor::collapsedNodes()
     bench.click(map->boxOfNode(NodeId(1)).center());
     QCOMPARE(bench.editor()->part(), (ClusterPart{Kind::Node, 1}));
     QVERIFY(map->grab().toImage() != whole); // it is marked
+    // While it is moved the picture goes along as it is.
+    QTest::keyClick(map, Qt::Key_Escape);
+    const QRectF box = map->boxOfNode(NodeId(1));
+    const QRect there = box.toAlignedRect().adjusted(-4, -4, 4, 4);
+    const QImage still = map->grab(there).toImage();
+    QWheelEvent wheel(box.center(), map->mapToGlobal(box.center()), {}, {0, 40}, Qt::NoButton, {}, Qt::NoScrollPhase,
+                      false);
+    QCoreApplication::sendEvent(map, &wheel);
+    QCOMPARE(map->boxOfNode(NodeId(1)).center() - box.center(), QPointF(0, 20));
+    QCOMPARE(map->grab(there.translated(0, 20)).toImage(), still);
     QTest::keyClick(map, Qt::Key_C);
     QVERIFY(!map->aggregated());
     const ClusterLayout layout = layOut(*large(2048), 1.5, true);
     QCOMPARE(layout.nodes.size(), std::size_t{2048});
     // One line a node, however many there are.
-    QCOMPARE(static_cast<int>(std::count(layout.between.begin(), layout.between.end(), true)), 2048);
+    QCOMPARE(static_cast<int>(std::count(layout.first.begin(), layout.first.end(), true)), 2048);
 }
 
 void TestClusterEditor::matrixOfDevices()

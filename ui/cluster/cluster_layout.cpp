@@ -68,6 +68,8 @@ public:
         placeNetworks();
         for (const cluster::Link &link : m_cluster.links())
             connect(link);
+        for (const QPolygonF &line : m_layout.links)
+            m_layout.linkBoxes.push_back(line.boundingRect());
         return std::move(m_layout);
     }
 
@@ -205,7 +207,7 @@ private:
         }
     }
 
-    /// Whether it is the first one between its nodes or networks, which are drawn as one where nodes are collapsed.
+    /// Whether it is the first one between its nodes or networks, which are drawn as one where nodes show counts.
     bool isFirst(const cluster::Link &link)
     {
         const auto end = [this](std::size_t vertex) {
@@ -217,7 +219,9 @@ private:
 
     void connect(const cluster::Link &link)
     {
-        m_layout.between.push_back(!sameNode(link) && (!m_collapsed || isFirst(link)));
+        const bool leaves = !sameNode(link);
+        m_layout.between.push_back(leaves);
+        m_layout.first.push_back(leaves && isFirst(link));
         const QPointF a = m_layout.vertices[link.a].center();
         const QPointF b = m_layout.vertices[link.b].center();
         const NodeId nodeA = m_cluster.vertices()[link.a].node;

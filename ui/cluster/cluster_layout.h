@@ -17,11 +17,12 @@ struct ClusterLayout {
     static constexpr double kDeviceWidth = 64;
     static constexpr double kDeviceHeight = 44;
 
-    std::vector<QRectF> nodes;    ///< by NodeId
-    std::vector<QRectF> vertices; ///< by index into Cluster::vertices()
-    std::vector<QPolygonF> links; ///< by index into Cluster::links()
-    std::vector<bool>
-        between; ///< by link: leaves its node; of collapsed nodes the first of those that lie on each other
+    std::vector<QRectF> nodes;     ///< by NodeId
+    std::vector<QRectF> vertices;  ///< by index into Cluster::vertices()
+    std::vector<QPolygonF> links;  ///< by index into Cluster::links()
+    std::vector<QRectF> linkBoxes; ///< by link: around its line
+    std::vector<bool> between;     ///< by link: leaves its node
+    std::vector<bool> first;       ///< of those, the first between its nodes or networks: the others lie beside it
     QRectF bounds;
 };
 

@@ -21,6 +21,7 @@ constexpr double kMostScale = 4;
 constexpr double kFitScale = 1.5; // a small cluster is not blown up further than this
 constexpr double kLinkReach = 4;  // pixels beside a link that still hit it
 constexpr double kMargin = 4;
+constexpr int kSharpenAfter = 120; // milliseconds without a movement
 
 } // namespace
 
@@ -31,6 +32,9 @@ ClusterMap::ClusterMap(QWidget *parent) : QWidget(parent)
     setMouseTracking(true);
     setFocusPolicy(Qt::StrongFocus);
     setAccessibleName(tr("Map of the cluster"));
+    m_sharpen.setSingleShot(true);
+    m_sharpen.setInterval(kSharpenAfter);
+    connect(&m_sharpen, &QTimer::timeout, this, &ClusterMap::redraw);
 }
 
 void ClusterMap::setCluster(const ClusterPtr &cluster)
@@ -115,6 +119,15 @@ void ClusterMap::setLinkFrom(int vertex)
     update();
 }
 
+void ClusterMap::moved()
+{
+    m_fitted = false;
+    if (!aggregated() || m_picture.isNull())
+        return redraw();
+    m_sharpen.start();
+    update();
+}
+
 void ClusterMap::redraw()
 {
     m_stale = true;
@@ -162,8 +175,7 @@ void ClusterMap::zoom(double factor, const QPointF &around)
     const QPointF fixed = toLayout(around);
     m_scale = std::clamp(m_scale * factor, std::min(least, kFitScale), kMostScale);
     m_origin = around - fixed * m_scale;
-    m_fitted = false;
-    redraw();
+    moved();
 }
 
 void ClusterMap::resizeEvent(QResizeEvent *) { arrange(); }
@@ -242,7 +254,7 @@ ClusterPart ClusterMap::partAt(const QPointF &pixel) const
     return {};
 }
 
-bool ClusterMap::linkShown(std::size_t link) const { return m_layout.between[link] || !aggregated(); }
+bool ClusterMap::linkShown(std::size_t link) const { return m_layout.first[link] || !aggregated(); }
 
 /// Links lie beneath the nodes where these show counts.
 int ClusterMap::linkAt(const QPointF &pixel) const
@@ -254,7 +266,7 @@ int ClusterMap::linkAt(const QPointF &pixel) const
     double away = kLinkReach / m_scale;
     for (std::size_t i = 0; i < m_layout.links.size(); ++i) {
         const double reach = kLinkReach / m_scale;
-        if (!linkShown(i) || !m_layout.links[i].boundingRect().adjusted(-reach, -reach, reach, reach).contains(at))
+        if (!linkShown(i) || !m_layout.linkBoxes[i].adjusted(-reach, -reach, reach, reach).contains(at))
             continue;
         if (const double d = distance(m_layout.links[i], at); d <= away) {
             nearest = static_cast<int>(i);

@@ -4,6 +4,7 @@
 #include <QPixmap>
 #include <QPoint>
 #include <QStringList>
+#include <QTimer>
 #include <QWidget>
 
 #include "ui/cluster/cluster_layout.h"
@@ -83,6 +84,7 @@ protected:
 
 private:
     void redraw(); ///< m_picture, too
+    void moved();  ///< by the user; the picture goes along as it is, and is drawn anew when the movement is over
     void arrange();
     void place();
     void zoom(double factor, const QPointF &around);
@@ -147,6 +149,9 @@ private:
     int m_linkFrom = -1; ///< a vertex that a new link begins at
     QPixmap m_picture;   ///< the map without selection and hover
     bool m_stale = true; ///< m_picture is to be drawn anew
+    double m_pictureScale = 1;
+    QPointF m_pictureOrigin; ///< where m_scale and m_origin were when it was drawn
+    QTimer m_sharpen;
     bool m_pressed = false;
     bool m_panned = false;
     QPoint m_press;

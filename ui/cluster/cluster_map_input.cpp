@@ -37,8 +37,7 @@ void ClusterMap::mouseMoveEvent(QMouseEvent *event)
         m_panned = m_panned || (event->pos() - m_press).manhattanLength() > kDragStart;
         if (m_panned) {
             m_origin += event->pos() - m_last;
-            m_fitted = false;
-            redraw();
+            moved();
         }
     } else if (m_cluster) {
         const ClusterPart part = partAt(event->position());
@@ -111,8 +110,7 @@ void ClusterMap::wheelEvent(QWheelEvent *event)
     } else {
         const bool sideways = event->modifiers() & Qt::ShiftModifier;
         m_origin += sideways ? QPointF(delta.y(), delta.x()) / 2 : QPointF(delta) / 2;
-        m_fitted = false;
-        redraw();
+        moved();
     }
     event->accept();
 }

@@ -107,8 +107,12 @@ void ClusterMap::paintPicture(QPainter &painter)
         m_hoverLink = hovered;
         m_link = selected;
         m_stale = false;
+        m_pictureScale = m_scale;
+        m_pictureOrigin = m_origin;
     }
-    painter.drawPixmap(0, 0, m_picture);
+    const double larger = m_scale / m_pictureScale;
+    painter.drawPixmap(QRectF(m_origin - m_pictureOrigin * larger, QSizeF(size()) * larger), m_picture,
+                       QRectF(m_picture.rect()));
     if (m_hoverLink >= 0 || m_link >= 0) {
         paintMarkedLinks(painter);
         paintNetworks(painter);
@@ -154,12 +158,12 @@ void ClusterMap::paintMarkedLinks(QPainter &painter) const
 
 void ClusterMap::paintLink(QPainter &painter, std::size_t link) const
 {
+    const QMarginsF room(kThick, kThick, kThick, kThick); // of a line without width or height, too
+    if (!toPixel(m_layout.linkBoxes[link]).marginsAdded(room).intersects(QRectF(rect())))
+        return;
     QPolygonF line = m_layout.links[link];
     for (QPointF &point : line)
         point = toPixel(point);
-    const QMarginsF room(kThick, kThick, kThick, kThick);
-    if (!line.boundingRect().marginsAdded(room).intersects(QRectF(rect())))
-        return;
     QPen pen = penOf(m_cluster->links()[link].kind);
     pen.setWidthF(penWidth(link));
     if (m_scale < kDashScale)
@@ -183,7 +187,10 @@ void ClusterMap::paintNodes(QPainter &painter) const
             continue;
         painter.setPen(QPen(theme().border, 1));
         painter.setBrush(theme().alternateBase);
-        painter.drawRoundedRect(box, 4, 4);
+        if (box.height() < kRoomForText) // round corners cannot be seen, and cost most
+            painter.drawRect(box);
+        else
+            painter.drawRoundedRect(box, 4, 4);
         if (aggregated()) {
             paintCount(painter, n);
             continue;

@@ -23,6 +23,7 @@ constexpr double kNameWidth = 76;  // of a row
 constexpr double kNameHeight = 18; // of a column
 constexpr double kGrid = 6;        // pixels of a cell from which its edges are drawn
 constexpr double kMostSide = 96;
+constexpr double kWidestShape = 2.5; // of the matrix, width over height
 
 QString figureOf(const Way &way, bool latency)
 {
@@ -172,20 +173,24 @@ bool ClusterMatrix::marked(std::size_t row, std::size_t column) const
 
 // --- places
 
+/// As high as there is room for, and wider where the view is low.
 QRectF ClusterMatrix::cellsArea() const
 {
     const double note = fontMetrics().height() + 4;
-    const double room = std::min(width() - kNameWidth - 4, height() - kNameHeight - note - 4);
     const auto count = static_cast<double>(m_figures ? m_figures->rows().size() : 1);
-    const double side = std::max(1.0, std::min(room, kMostSide * count));
-    return {kNameWidth, kNameHeight, side, side};
+    const double most = kMostSide * count;
+    const double high = std::clamp(height() - kNameHeight - note - 4, 1.0, most);
+    const double wide = std::clamp(width() - kNameWidth - 4, 1.0, std::min(most, kWidestShape * high));
+    return {kNameWidth, kNameHeight, wide, std::min(high, kWidestShape * wide)};
 }
 
 QRectF ClusterMatrix::cellOf(std::size_t row, std::size_t column) const
 {
     const QRectF area = cellsArea();
-    const double side = area.width() / static_cast<double>(m_figures ? m_figures->rows().size() : 1);
-    return {area.left() + static_cast<double>(column) * side, area.top() + static_cast<double>(row) * side, side, side};
+    const auto count = static_cast<double>(m_figures ? m_figures->rows().size() : 1);
+    const double wide = area.width() / count;
+    const double high = area.height() / count;
+    return {area.left() + static_cast<double>(column) * wide, area.top() + static_cast<double>(row) * high, wide, high};
 }
 
 bool ClusterMatrix::cellAt(const QPointF &pixel, std::size_t &row, std::size_t &column) const
@@ -261,7 +266,7 @@ void ClusterMatrix::paintEvent(QPaintEvent *)
 void ClusterMatrix::paintNames(QPainter &painter) const
 {
     const std::size_t count = m_figures->rows().size();
-    const double side = cellOf(0, 0).width();
+    const double side = cellOf(0, 0).height();
     const auto line = static_cast<double>(fontMetrics().height());
     const auto every = static_cast<std::size_t>(std::max(1.0, std::ceil(line / side)));
     painter.setPen(theme().text);
@@ -287,22 +292,23 @@ void ClusterMatrix::paintNames(QPainter &painter) const
 void ClusterMatrix::paintFigures(QPainter &painter) const
 {
     const std::size_t count = m_figures->rows().size();
-    const double side = cellOf(0, 0).width();
-    if (side < kGrid)
+    const QRectF one = cellOf(0, 0);
+    if (std::min(one.width(), one.height()) < kGrid)
         return;
     painter.setPen(QPen(theme().base, 1));
     const QRectF area = cellsArea();
     for (std::size_t i = 0; i <= count; ++i) {
-        const double at = static_cast<double>(i) * side;
-        painter.drawLine(QPointF(area.left() + at, area.top()), QPointF(area.left() + at, area.bottom()));
-        painter.drawLine(QPointF(area.left(), area.top() + at), QPointF(area.right(), area.top() + at));
+        const double x = area.left() + static_cast<double>(i) * one.width();
+        const double y = area.top() + static_cast<double>(i) * one.height();
+        painter.drawLine(QPointF(x, area.top()), QPointF(x, area.bottom()));
+        painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y));
     }
-    if (side < fontMetrics().height())
+    if (one.height() < fontMetrics().height())
         return;
     for (std::size_t row = 0; row < count; ++row) {
         for (std::size_t column = 0; column < count; ++column) {
             const QString text = figureOf(m_figures->way(row, column), m_latency);
-            if (fontMetrics().horizontalAdvance(text) > side - 2)
+            if (fontMetrics().horizontalAdvance(text) > one.width() - 2)
                 continue;
             painter.setPen(textOn(m_picture.pixelColor(static_cast<int>(column), static_cast<int>(row))));
             painter.drawText(cellOf(row, column), Qt::AlignCenter, text);
@@ -320,7 +326,7 @@ void ClusterMatrix::paintSelection(QPainter &painter) const
             if (!marked(row, column))
                 continue;
             const QRectF cell = cellOf(row, column);
-            if (cell.width() >= kGrid)
+            if (std::min(cell.width(), cell.height()) >= kGrid)
                 painter.drawRect(cell.adjusted(2, 2, -2, -2));
             else
                 painter.fillRect(cell, theme().cursor);

@@ -99,7 +99,8 @@ void ClusterView::build()
     scroll->setWidget(m_inspector);
     m_splitter->addWidget(m_tabs);
     m_splitter->addWidget(scroll);
-    m_splitter->setStretchFactor(0, 1);
+    m_splitter->setStretchFactor(0, 2); // a low view keeps some of both
+    m_splitter->setStretchFactor(1, 1);
     m_splitter->setChildrenCollapsible(false);
     m_splitter->setSizes({520, 230});
     auto *layout = new QVBoxLayout(this);

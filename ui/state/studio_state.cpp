@@ -154,9 +154,14 @@ void StudioState::pushCluster(const QString &what, std::shared_ptr<const cluster
 {
     const auto apply = [this](const std::shared_ptr<const cluster::Cluster> &next,
                               const std::optional<plan::Subject> &of) {
+        const DeviceId selected =
+            m_cluster && m_selection.device.valid() && next && m_selection.device.index() < m_cluster->devices().size()
+            ? next->find(m_cluster->device(m_selection.device).name)
+            : DeviceId();
         m_cluster = next;
         m_subject = of;
         m_selection = {};
+        m_selection.device = selected;
         Q_EMIT clusterChanged();
         Q_EMIT selectionChanged();
     };
