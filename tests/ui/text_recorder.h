@@ -35,29 +35,29 @@ public:
     bool end() override { return m_painter.end(); }
     [[nodiscard]] Type type() const override { return User; }
 
-    void updateState(const QPaintEngineState &state) override
+    void updateState(const QPaintEngineState &now) override
     {
-        const auto changed = state.state();
+        const auto changed = now.state();
         if (changed & DirtyTransform)
-            m_painter.setTransform(state.transform());
+            m_painter.setTransform(now.transform());
         if (changed & DirtyPen)
-            m_painter.setPen(state.pen());
+            m_painter.setPen(now.pen());
         if (changed & DirtyBrush)
-            m_painter.setBrush(state.brush());
+            m_painter.setBrush(now.brush());
         if (changed & DirtyBrushOrigin)
-            m_painter.setBrushOrigin(state.brushOrigin());
+            m_painter.setBrushOrigin(now.brushOrigin());
         if (changed & DirtyHints)
-            m_painter.setRenderHints(state.renderHints());
+            m_painter.setRenderHints(now.renderHints());
         if (changed & DirtyCompositionMode)
-            m_painter.setCompositionMode(state.compositionMode());
+            m_painter.setCompositionMode(now.compositionMode());
         if (changed & DirtyOpacity)
-            m_painter.setOpacity(state.opacity());
+            m_painter.setOpacity(now.opacity());
         if (changed & DirtyClipRegion)
-            m_painter.setClipRegion(state.clipRegion(), state.clipOperation());
+            m_painter.setClipRegion(now.clipRegion(), now.clipOperation());
         if (changed & DirtyClipPath)
-            m_painter.setClipPath(state.clipPath(), state.clipOperation());
+            m_painter.setClipPath(now.clipPath(), now.clipOperation());
         if (changed & DirtyClipEnabled)
-            m_painter.setClipping(state.isClipEnabled());
+            m_painter.setClipping(now.isClipEnabled());
     }
     void drawPath(const QPainterPath &path) override
     {

@@ -4,6 +4,7 @@
 #include "ui/bench/bench_window.h"
 #include "ui/cluster/cluster_inspector.h"
 #include "ui/cluster/cluster_map.h"
+#include "ui/memory/curve.h"
 #include "ui/memory/memory_view.h"
 #include "ui/model/model_view.h"
 #include "ui/timeline/timeline_view.h"
@@ -111,7 +112,7 @@ Samples moveMap(AddressMap &map)
     return frames;
 }
 
-/// How many bytes the blocks at the device's peak differ by from what the simulation says is its peak.
+/// How many bytes the blocks at the peak of the device's curve differ by from the curve.
 double missedAtPeak(const LiveDevice &live, double seconds, std::int64_t peak)
 {
     std::int64_t sum = 0;
@@ -274,8 +275,8 @@ void benchMemory(BenchContext &context)
     context.addFrames(target, QStringLiteral("pan, %1").arg(of), moveMap(*view.live()->map()), kSmoothFrame, events);
     BenchFigure exact = benchFigure(target, QStringLiteral("bytes at the peak that no buffer explains, %1").arg(of));
     exact.unit = QStringLiteral("B");
-    exact.values = {
-        missedAtPeak(live, view.live()->moment(), bench.state().simulation()->report.devices[live.rank].peakBytes)};
+    const simulate::MemoryPoint *peak = peakOf(bench.state().simulation()->memory[live.rank]);
+    exact.values = {missedAtPeak(live, peak->seconds, peak->total())};
     exact.events = events;
     context.add(std::move(exact));
 }

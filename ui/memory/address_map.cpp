@@ -12,8 +12,10 @@
 #include <QWheelEvent>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace planloom::ui {
 
@@ -36,6 +38,53 @@ bool joins(const LiveBlock &a, const LiveBlock &b)
 {
     return a.begin == b.begin && a.end == b.end && a.offset + a.bytes == b.offset;
 }
+
+/// From seconds and bytes to pixels, worked out once for all blocks of a picture.
+struct MapScale {
+    QRectF area;
+    double seconds = 0; ///< at the left edge
+    double pixelsPerSecond = 1;
+    double bytes = 0; ///< at the lower edge
+    double pixelsPerByte = 1;
+    double whole = 0; ///< seconds
+
+    [[nodiscard]] double y(std::int64_t address) const
+    {
+        return area.bottom() - (static_cast<double>(address) - bytes) * pixelsPerByte;
+    }
+    /// Of what lies from the beginning of @p first to the end of @p last.
+    [[nodiscard]] QRectF place(const LiveBlock &first, const LiveBlock &last) const
+    {
+        const double left = area.left() + (first.begin - seconds) * pixelsPerSecond;
+        const double right = area.left() + (std::min(first.end, whole) - seconds) * pixelsPerSecond;
+        const double top = y(last.offset + last.bytes);
+        return QRectF(left, top, std::max(1.0, right - left), std::max(1.0, y(first.offset) - top)) & area;
+    }
+};
+
+/// Which kind of block was painted last where blocks are as small as pixels: many thousands of one kind may lie in one.
+class Specks {
+public:
+    explicit Specks(QSize size) : m_size(size), m_kinds(static_cast<std::size_t>(size.width() * size.height()), kNone)
+    {
+    }
+    /// False: the picture shows a block of that kind there already.
+    bool isNew(const QRectF &place, BlockKind kind)
+    {
+        const int x = static_cast<int>(place.left());
+        const int y = static_cast<int>(place.top());
+        if (place.width() > 1 || place.height() > 1 || x < 0 || y < 0 || x >= m_size.width() || y >= m_size.height())
+            return true;
+        auto &last = m_kinds[static_cast<std::size_t>(y) * static_cast<std::size_t>(m_size.width())
+                             + static_cast<std::size_t>(x)];
+        return std::exchange(last, static_cast<std::uint8_t>(kind)) != static_cast<std::uint8_t>(kind);
+    }
+
+private:
+    static constexpr std::uint8_t kNone = 255;
+    QSize m_size;
+    std::vector<std::uint8_t> m_kinds;
+};
 
 } // namespace
 
@@ -75,6 +124,10 @@ void AddressMap::set(std::shared_ptr<const LiveDevice> live, const QString &why)
     m_live = std::move(live);
     m_why = why;
     m_marked.reset();
+    m_there = {};
+    if (m_live)
+        for (const LiveBlock &block : m_live->memory.blocks)
+            m_there[static_cast<std::size_t>(block.kind)] |= block.offset >= 0;
     if (m_live && !sameScale) {
         m_time.reset(m_live->memory.endSeconds);
         m_addresses.reset(static_cast<double>(m_live->memory.arenaBytes));
@@ -226,22 +279,30 @@ void AddressMap::paintBlocks(QPainter &painter)
     painter.fillRect(area, theme().bubble);
     painter.fillRect(area, QBrush(theme().bubbleHatch, Qt::BDiagPattern));
     const auto &blocks = m_live->memory.blocks;
+    const MapScale scale{area,
+                         m_time.from,
+                         area.width() / (m_time.to - m_time.from),
+                         m_addresses.from,
+                         area.height() / (m_addresses.to - m_addresses.from),
+                         m_time.whole};
+    Specks specks(size());
     for (std::size_t b = 0; b < blocks.size();) {
         const LiveBlock &first = blocks[b];
+        const bool seen = first.offset >= 0 && first.end >= m_time.from && first.begin <= m_time.to
+            && static_cast<double>(first.offset + first.bytes) >= m_addresses.from
+            && static_cast<double>(first.offset) <= m_addresses.to;
+        QRectF place = seen ? scale.place(first, first) : QRectF();
         std::size_t last = b;
         std::size_t largest = b;
-        QRectF place = first.offset < 0 ? QRectF() : placeOf(first, first);
         // Neighbours until there is something to see.
         while (!place.isEmpty() && last + 1 < blocks.size() && joins(blocks[last], blocks[last + 1])
-               && yOf(static_cast<double>(first.offset))
-                       - yOf(static_cast<double>(blocks[last].offset + blocks[last].bytes))
-                   < kLeastHeight) {
+               && scale.y(first.offset) - scale.y(blocks[last].offset + blocks[last].bytes) < kLeastHeight) {
             ++last;
             if (blocks[last].bytes > blocks[largest].bytes)
                 largest = last;
-            place = placeOf(first, blocks[last]);
+            place = scale.place(first, blocks[last]);
         }
-        if (!place.isEmpty())
+        if (!place.isEmpty() && specks.isNew(place, blocks[largest].kind))
             paintBlock(painter, place, blocks[largest]);
         b = last + 1;
     }
@@ -266,11 +327,13 @@ void AddressMap::paintBlock(QPainter &painter, const QRectF &place, const LiveBl
         painter.setBrush(Qt::NoBrush);
         painter.drawRect(place);
     }
-    const QFontMetrics metrics = painter.fontMetrics();
-    const QString text = qt(m_live->memory.nameOf(block.name));
     constexpr double kRoomForName = 60;
-    if (place.width() < kRoomForName || place.height() < metrics.height())
+    if (place.width() < kRoomForName)
         return;
+    const QFontMetrics metrics = painter.fontMetrics();
+    if (place.height() < metrics.height())
+        return;
+    const QString text = qt(m_live->memory.nameOf(block.name));
     const QString shown = metrics.elidedText(beginningOf(text), Qt::ElideMiddle, static_cast<int>(place.width()) - 8);
     const QRectF box(place.left() + 2, place.center().y() - metrics.height() / 2.0,
                      metrics.horizontalAdvance(shown) + 4, metrics.height());
@@ -307,9 +370,6 @@ void AddressMap::paintAxes(QPainter &painter) const
 
 void AddressMap::paintLegend(QPainter &painter) const
 {
-    std::array<bool, simulate::kBlockKinds> there{};
-    for (const LiveBlock &block : m_live->memory.blocks)
-        there[static_cast<std::size_t>(block.kind)] = block.offset >= 0 || there[static_cast<std::size_t>(block.kind)];
     const int line = fontMetrics().height();
     double left = 4;
     double top = height() - 2.0 * line - 2; // of two lines
@@ -331,8 +391,8 @@ void AddressMap::paintLegend(QPainter &painter) const
         left += wide;
     };
     entry(QBrush(theme().bubbleHatch, Qt::BDiagPattern), theme().bubble, tr("free"));
-    for (std::size_t k = 0; k < there.size(); ++k)
-        if (there[k])
+    for (std::size_t k = 0; k < m_there.size(); ++k)
+        if (m_there[k])
             entry(blockBrush(static_cast<BlockKind>(k)), theme().base, kindText(*m_live, static_cast<BlockKind>(k)));
 }
 

@@ -6,6 +6,7 @@
 
 #include "ui/memory/live_device.h"
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -80,7 +81,8 @@ private:
     Axis m_addresses; ///< bytes
     double m_moment = 0;
     std::optional<std::size_t> m_marked;
-    QPixmap m_picture; ///< null: to be painted
+    std::array<bool, simulate::kBlockKinds> m_there{}; ///< kinds of blocks that have a place
+    QPixmap m_picture;                                 ///< null: to be painted
     int m_painted = 0;
     QPointF m_press;
     QPointF m_last;

@@ -6,6 +6,7 @@
 
 #include <QFontMetrics>
 #include <QObject>
+#include <QPaintEngine>
 #include <QStringList>
 
 #include <algorithm>
@@ -22,11 +23,37 @@ constexpr int kIdWidth = 74;     // pixels: room for a whole task id
 constexpr int kNotch = 3;        // pixels: the serrated foot of merged slices
 constexpr int kMark = 4;         // pixels: half of the mark of a snapshot or a merge
 
-/// Column of the area where the slices of @p row show @p time of their own clock.
-int columnOf(const TimelineScene &scene, const TimelineModel::Row &row, std::int64_t time)
+/// Columns of the area by the time of a row's own clock: a picture asks for hundreds of thousands.
+class Columns {
+public:
+    Columns(const TimelineScene &scene, const TimelineModel::Row &row)
+        : m_begin(scene.axis.begin() - static_cast<double>(row.measured ? 0 : scene.model->offset())),
+          m_perNanosecond(1 / scene.axis.nanosecondsPerPixel()),
+          m_last(scene.area.width() + kBeyond)
+    {
+    }
+    /// At most kBeyond pixels outside.
+    [[nodiscard]] int of(std::int64_t time) const
+    {
+        const double pixel = (static_cast<double>(time) - m_begin) * m_perNanosecond;
+        return static_cast<int>(std::clamp(pixel, -kBeyond, m_last) + kBeyond) - static_cast<int>(kBeyond);
+    }
+
+private:
+    static constexpr double kBeyond = 8;
+    double m_begin;
+    double m_perNanosecond;
+    double m_last;
+};
+
+/// As dense as the pixels are busy; the serrated foot marks more detail at a closer zoom.
+QRgb density(const QColor &ink, const trace::Bar &bar, const TimelineScene &scene, int width)
 {
-    const double shown = static_cast<double>(time + (row.measured ? 0 : scene.model->offset()));
-    return static_cast<int>(std::floor(std::clamp(scene.axis.toPixel(shown), -8.0, scene.area.width() + 8.0)));
+    const double share =
+        std::clamp(static_cast<double>(bar.busy) / (scene.axis.nanosecondsPerPixel() * width), 0.15, 1.0);
+    const QColor &paper = theme().base;
+    const auto mix = [share](int a, int b) { return static_cast<int>(a * share + b * (1 - share)); };
+    return qRgb(mix(ink.red(), paper.red()), mix(ink.green(), paper.green()), mix(ink.blue(), paper.blue()));
 }
 
 bool isSelected(const TimelineScene &part, const TimelineModel::Group &group)
@@ -65,6 +92,7 @@ void TimelinePainter::paint(QPainter &painter, const TimelineScene &scene, const
     m_labels = 0;
     m_rectangles = 0;
     resolveStyles(*scene.model);
+    m_gathersThin = painter.paintEngine() && painter.paintEngine()->type() == QPaintEngine::Raster;
     m_small = font;
     m_small.setPointSizeF(std::max(6.5, font.pointSizeF() * 0.82));
     painter.setRenderHint(QPainter::Antialiasing, false);
@@ -104,18 +132,42 @@ void TimelinePainter::paintRow(QPainter &painter, const TimelineScene &scene, co
     const trace::Row &slices = model.slices(row);
     const int y = scene.area.y() + row.y - scene.scroll;
     const int width = scene.area.width();
+    const Columns columns(scene, row);
     if (row.computes) {
-        const int from = columnOf(scene, row, slices.begin());
-        const int to = columnOf(scene, row, slices.end());
+        const int from = columns.of(slices.begin());
+        const int to = columns.of(slices.end());
         fill(painter, QRect(scene.area.x() + from, y, std::max(to - from, 1), row.height), m_styles.bubble());
     } else {
         fill(painter, QRect(scene.area.x(), y + row.height - 1, width, 1), theme().grid);
     }
     findBars(scene, row);
-    for (const trace::Bar &bar : m_bars) {
-        const int x = columnOf(scene, row, bar.begin);
-        paintBar(painter, scene, row, bar, x, std::max(columnOf(scene, row, bar.end), x + 1), y);
+    m_thin.begin(m_gathersThin && !model.gauge(row) ? width : 0);
+    std::size_t wide = 0; // of m_bars, those that are painted alone come first
+    for (const trace::Bar bar : m_bars) {
+        const int x = columns.of(bar.begin);
+        if (!addThin(scene, row, bar, x, std::max(columns.of(bar.end), x + 1)))
+            m_bars[wide++] = bar;
     }
+    m_thin.paint(painter, QRect(scene.area.x(), y, width, row.height), kNotch);
+    for (std::size_t k = 0; k < wide; ++k) {
+        const int x = columns.of(m_bars[k].begin);
+        paintBar(painter, scene, row, m_bars[k], x, std::max(columns.of(m_bars[k].end), x + 1), y);
+    }
+}
+
+bool TimelinePainter::addThin(const TimelineScene &scene, const TimelineModel::Row &row, const trace::Bar &bar, int x,
+                              int right)
+{
+    if (!m_gathersThin || right - x >= kTextureWidth || row.height <= kNotch || scene.model->gauge(row))
+        return false;
+    const trace::TaskInfo &task = scene.model->task(row.measured, scene.model->slices(row).task(bar.slice));
+    const auto &styles = m_ofKind[row.measured ? 1 : 0];
+    const KindStyle &style = *styles[std::min(static_cast<std::size_t>(task.kind), styles.size() - 1)];
+    const QColor &ink = style.outline.isValid() ? style.outline : style.fill;
+    const bool merged = bar.count > 1;
+    m_thin.add(x, right, merged ? density(ink, bar, scene, right - x) : ink.rgb(), merged, scene.area.x());
+    ++m_rectangles;
+    return true;
 }
 
 void TimelinePainter::findBars(const TimelineScene &scene, const TimelineModel::Row &row)
@@ -157,11 +209,12 @@ void TimelinePainter::frameSelected(QPainter &painter, const TimelineScene &part
     if (task < 0 || model.gauge(row))
         return;
     findBars(part, row);
+    const Columns columns(part, row);
     for (const trace::Bar &bar : m_bars) {
         if (bar.count > 1 || slices.task(bar.slice) != task)
             continue;
-        const int x = columnOf(part, row, bar.begin);
-        const int width = std::max(columnOf(part, row, bar.end) - x, 1);
+        const int x = columns.of(bar.begin);
+        const int width = std::max(columns.of(bar.end) - x, 1);
         const QRect frame = QRect(part.area.x() + x, part.area.y() + row.y - part.scroll,
                                   width >= kTextureWidth ? width - 1 : width, row.height)
                                 .adjusted(-1, -1, 1, 1);
@@ -222,13 +275,7 @@ void TimelinePainter::paintLevel(QPainter &painter, const TimelineScene &scene, 
 void TimelinePainter::paintMerged(QPainter &painter, const KindStyle &style, const trace::Bar &bar,
                                   const TimelineScene &scene, const QRect &box)
 {
-    // As dense as the pixel is busy; the serrated foot marks more detail at a closer zoom.
-    const double share =
-        std::clamp(static_cast<double>(bar.busy) / (scene.axis.nanosecondsPerPixel() * box.width()), 0.15, 1.0);
-    const QColor &ink = style.outline.isValid() ? style.outline : style.fill;
-    const QColor &paper = theme().base;
-    const auto mix = [share](int a, int b) { return static_cast<int>(a * share + b * (1 - share)); };
-    const QColor color(mix(ink.red(), paper.red()), mix(ink.green(), paper.green()), mix(ink.blue(), paper.blue()));
+    const QColor color(density(style.outline.isValid() ? style.outline : style.fill, bar, scene, box.width()));
     const int foot = ((box.x() >> 1) & 1) ? kNotch : 0;
     fill(painter, box.adjusted(0, 0, 0, -foot), color);
 }
