@@ -12,7 +12,7 @@ namespace planloom::analysis {
 /// The clock of one file of a trace that several files were joined to (import::readForeignTraces).
 struct RankClock {
     std::string name; ///< what its ranks' names begin with: "rank 3"
-    std::vector<std::int32_t> ranks;
+    std::vector<std::int32_t> ranks = {};
     std::int64_t ahead = 0;       ///< nanoseconds by which it is ahead of the first one
     double error = 0;             ///< standard error of `ahead`, nanoseconds
     std::int64_t collectives = 0; ///< that lead to it

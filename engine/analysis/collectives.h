@@ -25,6 +25,7 @@ struct Collective {
     std::int64_t waited = 0;          ///< of all members together
 };
 
+/// All of a trace.
 struct Collectives {
     std::vector<Collective> all; ///< by the time at which the last member came
     std::vector<Arrival> arrivals;
@@ -51,7 +52,7 @@ bool isCollective(const trace::Tables &tables, const trace::TaskInfo &task);
 /// Ranks", else "Process Group Name", of the arguments; without them all are of one): by its sequence number
 /// ("Collective seq"), else by order. The i-th of one rank is the i-th of another if names and sizes of both sequences
 /// agree. A rank that was recorded for a longer time is shifted against the others: of the shifts where names and sizes
-/// agree the one in which ends lie least apart. Ranks whose sequences agree with nobody's have no collectives.
+/// agree the one in which ends lie least apart. A rank whose sequence agrees with no other's has none.
 ///
 /// Cost: O(n log n) of collectives, and for sequences of unequal lengths O(n difference).
 Collectives matchCollectives(const trace::Trace &trace);

@@ -49,7 +49,10 @@ private:
     TimelineModel &m_model;
     TimelineCanvas *m_canvas;
     AnalysisPanel *m_panel;
-    TracePtr m_aligned; ///< null: as in the file
+    QComboBox *m_rowsBox;
+    TracePtr m_aligned;                                      ///< null: as in the file
+    TracePtr m_base;                                         ///< that m_grouping is of
+    std::shared_ptr<const analysis::RowGrouping> m_grouping; ///< null: by device
     bool m_stale = true;
     bool m_showing = false; ///< the range that is selected is ours
     LatestJob m_job;

@@ -53,8 +53,8 @@ struct PacketSequence {
 struct Track {
     std::string process; ///< key of the collector
     std::string thread;
-    std::string counter; ///< name of a counter's track
-    double unit = 1;     ///< of a counter's values
+    std::string counter = {}; ///< name of a counter's track
+    double unit = 1;          ///< of a counter's values
     double sum = 0;
     bool adds = false; ///< a counter's values are differences
 };
