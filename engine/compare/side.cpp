@@ -133,34 +133,11 @@ double medianOf(const std::vector<run::StepMetrics> &steps, std::int64_t from, s
 
 Status addCourses(Side &side, const fs::path &folder)
 {
-    const plan::Document &document = side.document;
-    const bool measures =
-        std::ranges::any_of(document.plan.stages, [](const plan::Stage &stage) { return stage.memory.measures(); });
-    const fs::path file = folder / run::kMeasuredTimesFile;
-    std::error_code unknown;
-    if (!measures || !fs::exists(file, unknown))
-        return {};
-    const auto text = readFile(file);
-    if (!text)
-        return text.error();
-    const auto times = memory::runTimesFromJson(*text);
-    if (!times)
-        return times.error().in(file.string());
-    const auto later = simulate::simulatePlan(document.plan, document.subject, {false, false, nullptr, &*times});
-    if (!later)
-        return later.error().in(file.string());
-    const std::int64_t change = times->fromStep;
-    const std::int64_t end = side.steps.empty() ? change : std::max(change, side.steps.back().step + 1);
-    std::int64_t begin = 0;
-    if (fs::exists(folder / "request.json", unknown)) { // a run that was resumed measures anew
-        const auto request = run::readRequest((folder / "request.json").string());
-        if (!request)
-            return request.error();
-        begin = std::min(change, request->from.step);
-    }
-    side.courses = {{false, begin, change - begin, medianOf(side.steps, begin, change),
-                     side.predicted.iterationSeconds},
-                    {true, change, end - change, medianOf(side.steps, change, end), later->report.iterationSeconds}};
+    const auto change = courseChange(side.document, folder.string());
+    if (!change)
+        return change.error();
+    if (*change)
+        side.courses = coursesOf(**change, side.steps, side.predicted.iterationSeconds);
     return {};
 }
 
@@ -181,6 +158,42 @@ Status addSteps(Side &side, const fs::path &folder)
 }
 
 } // namespace
+
+Result<std::optional<CourseChange>> courseChange(const plan::Document &document, const std::string &folder)
+{
+    const bool measures =
+        std::ranges::any_of(document.plan.stages, [](const plan::Stage &stage) { return stage.memory.measures(); });
+    const fs::path file = fs::path(folder) / run::kMeasuredTimesFile;
+    std::error_code unknown;
+    if (!measures || !fs::exists(file, unknown))
+        return std::optional<CourseChange>();
+    const auto text = readFile(file);
+    if (!text)
+        return text.error();
+    const auto times = memory::runTimesFromJson(*text);
+    if (!times)
+        return times.error().in(file.string());
+    const auto later = simulate::simulatePlan(document.plan, document.subject, {false, false, nullptr, &*times});
+    if (!later)
+        return later.error().in(file.string());
+    std::int64_t begin = 0;
+    const fs::path asked = fs::path(folder) / "request.json";
+    if (fs::exists(asked, unknown)) { // a run that was resumed measures anew
+        const auto request = run::readRequest(asked.string());
+        if (!request)
+            return request.error();
+        begin = std::min(times->fromStep, request->from.step);
+    }
+    return std::optional(CourseChange{begin, times->fromStep, later->report.iterationSeconds});
+}
+
+std::vector<Course> coursesOf(const CourseChange &change, const std::vector<run::StepMetrics> &steps, double logical)
+{
+    const std::int64_t from = change.fromStep;
+    const std::int64_t end = steps.empty() ? from : std::max(from, steps.back().step + 1);
+    return {{false, change.begin, from - change.begin, medianOf(steps, change.begin, from), logical},
+            {true, from, end - from, medianOf(steps, from, end), change.predicted}};
+}
 
 std::int64_t Side::peakPredicted() const
 {

@@ -24,6 +24,21 @@ struct Course {
     double predicted = 0;   ///< seconds, by the clock that decided
 };
 
+/// Where a run whose memory policies decide by what it measures goes on by that.
+struct CourseChange {
+    std::int64_t begin = 0;    ///< the first step by the logical clock's course: of a run that was resumed its own
+    std::int64_t fromStep = 0; ///< the first step by the measured course
+    double predicted = 0;      ///< seconds of one from there on, by the measured times
+};
+
+/// That of the run of @p document in @p folder; nothing: it has none, or not yet. Errors: BadInput, Io (files of the
+/// run), those of compilePlan and simulate. Cost: a simulation.
+Result<std::optional<CourseChange>> courseChange(const plan::Document &document, const std::string &folder);
+
+/// Both courses of a run that changed its course, which has made @p steps; @p logical: seconds of a step as the logical
+/// clock's course is predicted. Cost: O(steps log steps).
+std::vector<Course> coursesOf(const CourseChange &change, const std::vector<run::StepMetrics> &steps, double logical);
+
 /// One of the two that are compared: a plan with its prediction, and of a run also what was measured.
 struct Side {
     std::string name; ///< a path, or what the caller calls it

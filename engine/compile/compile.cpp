@@ -170,7 +170,8 @@ Result<Program> compileWith(const Source &source, const Options &options, bool r
     program.microBatches = plan.microBatches;
     program.globalBatch = plan.globalBatch;
     program.lowerBound = lowerBound(program);
-    program.oneDevice = timeOnOneDevice(source, stages.front());
+    if (options.times == nullptr) // which say nothing of the whole batch on one device
+        program.oneDevice = timeOnOneDevice(source, stages.front());
     return program;
 }
 

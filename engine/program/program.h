@@ -328,7 +328,7 @@ struct Program {
     std::int64_t microBatches = 0;
     std::int64_t globalBatch = 0;
     Seconds lowerBound; ///< busiest lane's or core's work: no order of the tasks can be faster
-    Seconds oneDevice;  ///< the whole batch on one device of the first stage's type
+    Seconds oneDevice;  ///< the whole batch on one device of the first stage's type; 0: not known
 
     [[nodiscard]] const Task &task(TaskId id) const { return tasks[id.index()]; }
     [[nodiscard]] const Body &body(BodyId id) const { return bodies[id.index()]; }

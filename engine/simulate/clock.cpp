@@ -139,10 +139,15 @@ Result<double> CostClock::run(Listener *listener)
     const std::int64_t last = dispatcher.stepsPassed() - m_program.periodSteps;
     m_events.clear();
     m_cores.clear();
+    m_averages.clear();
     m_heardFrom = last;
     m_listener = listener;
     dispatcher.begin(0, m_program.steadyFrom);
-    work(dispatcher, [&](double) { return m_nextHeard && dispatcher.allEnded(last + m_program.periodSteps); });
+    const std::int64_t next = last + m_program.periodSteps;
+    work(dispatcher, [&](double) {
+        return m_nextHeard && dispatcher.allEnded(next)
+            && (m_averages.empty() || dispatcher.stepsPassed() > next + m_program.periodSteps);
+    });
     return seconds;
 }
 
@@ -194,11 +199,22 @@ void CostClock::end(dispatch::Dispatcher &dispatcher, Unit unit, double now)
     dispatcher.ended(unit, now);
 }
 
+/// @p task of the period heard of, or of the next one, has ended.
+void CostClock::followAverage(TaskId task, std::int64_t step)
+{
+    const program::Task &ended = m_program.task(task);
+    if (const auto *snapshot = ended.as<program::Snapshot>(); snapshot != nullptr && step < m_program.periodSteps)
+        m_averages.insert({ended.rank, snapshot->bucket});
+    else if (const auto *merge = ended.as<program::Merge>(); merge != nullptr)
+        m_averages.erase({ended.rank, merge->bucket});
+}
+
 void CostClock::tell(const dispatch::Dispatcher &dispatcher, Unit unit, double now, bool ends)
 {
     double time = now;
+    std::int64_t step = 0;
     if (m_heardFrom) {
-        const std::int64_t step = dispatcher.stepOf(unit) - *m_heardFrom;
+        step = dispatcher.stepOf(unit) - *m_heardFrom;
         if (step < 0 || step >= 2 * static_cast<std::int64_t>(m_program.periodSteps))
             return;
         if (!m_origin)
@@ -210,10 +226,13 @@ void CostClock::tell(const dispatch::Dispatcher &dispatcher, Unit unit, double n
         m_listener->inStep(step);
     }
     for (const TaskId task : dispatcher.members(unit)) {
-        if (ends)
-            m_listener->ended(task, time);
-        else
+        if (!ends) {
             m_listener->started(task, time);
+            continue;
+        }
+        m_listener->ended(task, time);
+        if (m_heardFrom)
+            followAverage(task, step);
     }
 }
 

@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
 namespace planloom::simulate {
@@ -34,8 +36,8 @@ public:
     /// Seconds of Program::periodSteps steps in the long run. A Program that spans steps runs from its first steady
     /// step on until its periods end equally far apart (after kMostPeriods, their mean is taken); @p listener hears of
     /// the last one, from 0 on, of what it leaves open to the end, and of what begins of the next one meanwhile, at
-    /// least its first task. Errors: NotFound (the Program's lane
-    /// policy), BadInput (tasks that wait for each other for ever, some of them named).
+    /// least its first task and the merges of the averages that the last one began. Errors: NotFound (the Program's
+    /// lane policy), BadInput (tasks that wait for each other for ever, some of them named).
     Result<double> run(Listener *listener);
     /// Seconds of one step in which every task runs once.
     Result<double> runOnce(Listener *listener);
@@ -56,6 +58,7 @@ private:
     double work(dispatch::Dispatcher &dispatcher, Between between);
     void start(const dispatch::Dispatcher &dispatcher, Unit unit, double now);
     void end(dispatch::Dispatcher &dispatcher, Unit unit, double now);
+    void followAverage(TaskId task, std::int64_t step);
     void tell(const dispatch::Dispatcher &dispatcher, Unit unit, double now, bool ends);
     Result<double> runPeriods(dispatch::Dispatcher &dispatcher);
     [[nodiscard]] Error stuck(const dispatch::Dispatcher &dispatcher) const;
@@ -66,6 +69,7 @@ private:
     std::optional<double> m_origin;          ///< its time 0, once something of it has started
     std::optional<Unit> m_next;              ///< the first that started of the next one
     bool m_nextHeard = false;                ///< it has ended
+    std::set<std::pair<RankId, BucketId>> m_averages; ///< that began in the period heard of and are not merged
     bool m_periodic = false;
     std::vector<double> m_seconds; ///< per task, side by side: a task's other figures stay out of the cache
     std::vector<Event> m_events;   ///< heap

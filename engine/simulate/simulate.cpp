@@ -222,7 +222,8 @@ std::string toJson(const Report &report)
     }
     text += report.devices.empty() ? ",\"devices\":[]" : "}]";
     field(",\"lower_bound_seconds\":", number(report.lowerBoundSeconds));
-    field(",\"speedup_over_one_device\":", number(report.speedupOverOneDevice));
+    field(",\"speedup_over_one_device\":",
+          report.speedupOverOneDevice > 0 ? number(report.speedupOverOneDevice) : std::string("null"));
     return text + "}";
 }
 

@@ -48,7 +48,7 @@ struct Report {
     bool fits = false;         ///< every device's peak is within its capacity
     std::vector<DeviceReport> devices;
     double lowerBoundSeconds = 0;
-    double speedupOverOneDevice = 0;
+    double speedupOverOneDevice = 0; ///< 0: not known; null in JSON
 
     /// The global batch; with a parameter server those that a version is made of.
     [[nodiscard]] double samplesPerIteration() const { return samplesPerSecond * iterationSeconds; }
@@ -66,7 +66,8 @@ struct Options {
 struct Simulation {
     Report report;
     /// One iteration, step 0, clock "cost". Of a Program that spans steps: one period of them, and what begins of the
-    /// next one, up to the end of what the period leaves open. Of a Program with roles: the iterations of its job.
+    /// next one, up to the end of what the period leaves open, and up to the merges of its averages. Of a Program with
+    /// roles: the iterations of its job.
     trace::Trace trace;
     /// What the trace's tasks wait for. Empty without a trace, and where processes beside the ranks take part (roles, a
     /// parameter server).

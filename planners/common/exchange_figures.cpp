@@ -98,6 +98,11 @@ struct Method {
     std::string name;
     plan::Plan plan;
     bool asPlanned = false;
+
+    [[nodiscard]] double effectiveShare() const
+    {
+        return plan.exchange.averages() ? plan.exchange.averaging.effectiveShare() : 1;
+    }
 };
 
 /// With the plan's rounds.
@@ -224,6 +229,7 @@ Result<AveragingFigures> averagingFigures(const plan::Plan &plan, const plan::Su
         if (!counted.next(method.name))
             return cancelled();
         figures.methods.push_back(choiceOf(method.name, method.plan, subject, method.asPlanned));
+        figures.methods.back().effectiveShare = method.effectiveShare();
     }
     for (const std::int64_t delay : delays) {
         if (!counted.next(fmt::format("delay {}", delay)))

@@ -17,8 +17,11 @@ namespace planloom::planners {
 struct ExchangeChoice {
     std::string name;
     ExchangeSeconds seconds;
-    std::string refusal;    ///< why the plan cannot have it; empty: it can
-    bool asPlanned = false; ///< the plan has it
+    std::string refusal;       ///< why the plan cannot have it; empty: it can
+    bool asPlanned = false;    ///< the plan has it
+    double effectiveShare = 1; ///< of a step's progress that merges of averages keep; at most 0: nothing
+
+    [[nodiscard]] double effectiveSeconds() const { return effectiveShare > 0 ? seconds.step / effectiveShare : 0; }
 };
 
 /// A way to exchange a table, the other tables being exchanged as the plan has it.

@@ -25,8 +25,8 @@ Status setPolicy(plan::Plan &plan, const Problem &problem, const MemoryRequest &
     return request.fitsDevice && request.memory.limits() ? fitBudgets(plan, problem) : Status{};
 }
 
-/// @p error of a plan whose policy cannot keep its budget, with the least of some larger budgets that it can keep; as
-/// it is where that is none of them, or where the budget is not at fault. Cost: a compilation for each of them.
+} // namespace
+
 Error withBudgetThatDoes(Error error, plan::Plan plan, const Problem &problem, const plan::Memory &asked)
 {
     const bool isOfBudget =
@@ -51,6 +51,8 @@ Error withBudgetThatDoes(Error error, plan::Plan plan, const Problem &problem, c
     }
     return error;
 }
+
+namespace {
 
 /// What the policy costs, by the plan's own Program.
 Status estimateMemory(PlanReport &report, const Problem &problem, double baseSeconds)

@@ -22,6 +22,11 @@ Result<MemoryRequest> memoryRequest(std::string_view text);
 /// device has no room for activations).
 Status fitBudgets(plan::Plan &plan, const Problem &problem);
 
+/// @p error of @p plan, whose policy cannot keep its budget, with the least of some larger budgets of @p asked on all
+/// stages that it can keep; as it is where that is none of them, or where the budget is not at fault. Cost: a
+/// compilation for each of them.
+Error withBudgetThatDoes(Error error, plan::Plan plan, const Problem &problem, const plan::Memory &asked);
+
 /// @p report with the requested memory policy on every stage, predicted anew, as are its alternatives; those that
 /// cannot have it, or do not fit with it, are dropped. The estimate says memory_base_seconds (the iteration without the
 /// policy), memory_recompute_seconds, memory_swapped_bytes and memory_recomputed_operators of an iteration, and
