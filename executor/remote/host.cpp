@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
+#include <fstream>
 #include <iostream>
 #include <spawn.h>
 #include <sys/random.h>
@@ -74,10 +75,14 @@ Result<std::string> readRequestLine()
 
 std::int64_t availableMemory()
 {
-    const auto text = readFile("/proc/meminfo");
-    const auto at = text ? text->find("MemAvailable:") : std::string::npos;
+    std::ifstream file("/proc/meminfo");
     constexpr std::int64_t kKilo = 1024;
-    return at == std::string::npos ? 0 : std::atoll(text->c_str() + at + std::strlen("MemAvailable:")) * kKilo;
+    std::string word;
+    while (file >> word) {
+        if (std::int64_t kilobytes = 0; word == "MemAvailable:" && file >> kilobytes)
+            return kilobytes * kKilo;
+    }
+    return 0;
 }
 
 Status describe(const std::vector<std::string> &gpus)

@@ -119,7 +119,9 @@ Error explain(const Target &target, const agent::Exit &exit, const std::string &
     const auto says = [&](const char *text) { return said.find(text) != std::string::npos; };
     const std::string where = target.url();
     const std::string words = lastLine(said);
-    if (exit.status == kNoProgram && exit.signal == 0)
+    if (exit.signal != 0)
+        return ioError(fmt::format("{}: ssh here was {}", where, agent::describe(exit)));
+    if (exit.status == kNoProgram)
         return notFound(fmt::format("{}: there is no planloom over there ('{}' was not found); install it, or give its "
                                     "place with planloom targets add --program PATH",
                                     where, target.program));
@@ -139,7 +141,7 @@ Error explain(const Target &target, const agent::Exit &exit, const std::string &
             return ioError(fmt::format("{}: no way leads there ({}); check address and port, and whether sshd runs",
                                        where, words));
     }
-    if (exit.status == kSshFailed && exit.signal == 0)
+    if (exit.status == kSshFailed)
         return ioError(fmt::format("{}: ssh ended{}", where, words.empty() ? "" : ": " + words));
     return failed(fmt::format("{}: planloom over there ended with {}{}", where, agent::describe(exit),
                               words.empty() ? "" : ": " + words));

@@ -39,6 +39,7 @@ private Q_SLOTS:
         const Done done = run({"targets", "check", "lab", "--json"});
         QVERIFY2(done.status == 0, done.err);
         QVERIFY(QJsonDocument::fromJson(done.out).object()["slots"].toInt() > 0);
+        QVERIFY(QJsonDocument::fromJson(done.out).object()["memory_available"].toDouble() > 0);
     }
 
     /// The same losses as here; the run's folder is here; what was sent stays.
@@ -58,6 +59,27 @@ private Q_SLOTS:
         QVERIFY2(attached.status == 0, attached.err);
         QCOMPARE(attached.out.count("\"step\""), 3);
         QCOMPARE(run({"compare", "there-1", "there-2"}).status, 0);
+    }
+
+    /// What was cut off is not sent again; what arrived damaged is.
+    void sentPartsStay()
+    {
+        const QString items = at("there/.cache/planloom/items");
+        const QStringList names = entries(items);
+        QCOMPARE(names.size(), 1); // the data
+        const QString part = items + "/" + names[0] + ".part", file = part + "/digits.csv.gz";
+        QVERIFY(QDir().rename(items + "/" + names[0], part));
+        const qint64 whole = QFileInfo(file).size();
+        QVERIFY(QFile::resize(file, whole / 2));
+        const Done half = run(train("half", {"--on", "lab"}));
+        QVERIFY2(half.status == 0 && half.err.contains(QByteArray::number(whole - whole / 2) + " bytes are sent"),
+                 half.err);
+        QVERIFY(QDir().rename(items + "/" + names[0], part));
+        QVERIFY(write(file, QByteArray(whole / 2, 'x')));
+        const Done damaged = run(train("damaged", {"--on", "lab"}));
+        QVERIFY2(damaged.status == 1 && damaged.err.contains("arrived damaged"), damaged.err);
+        QVERIFY(!QFile::exists(at("damaged")));
+        QCOMPARE(run(train("damaged", {"--on", "lab"})).status, 0);
     }
 
     /// The run over there ends with Ctrl-C here, and leaves no process.

@@ -214,6 +214,8 @@ private Q_SLOTS:
         const auto text =
             QString::fromStdString(explain(*targetFromUrl("ssh://ada@gpu1"), {status, 0}, said.toStdString()).text());
         QVERIFY2(text.contains(error) && text.contains("ssh://ada@gpu1"), qPrintable(text));
+        const std::string killed = explain(*targetFromUrl("ssh://ada@gpu1"), {0, 9}, {}).text();
+        QVERIFY2(killed.find("ssh here was killed by signal 9") != std::string::npos, killed.c_str());
     }
 
 private:
