@@ -36,6 +36,9 @@ struct Command {
     PlaceOptions place;
     BenchOptions bench;
     AgentOptions agent;
+    AttachOptions attach;
+    TargetsOptions targets;
+    HostOptions host;
     WorkerOptions worker;
     TransportOptions transport;
     std::string shell; ///< of completion
@@ -406,6 +409,10 @@ void addTrain(Command &command)
         ->each([&options](const std::string &) { options.given.insert("paced"); })
         ->check(CLI::Range(0, 1));
     verb->add_option("--agent", options.agent, "Socket of a running agent; default: start one")->type_name("SOCKET");
+    verb->add_option("--on", options.on,
+                     "Train on another machine: a target's name (planloom targets), ssh://user@host[:port], or local")
+        ->type_name("TARGET")
+        ->excludes("--agent");
     verb->add_option("--workspace", options.workspace, "Workspace to record the run in")->type_name("FILE");
     verb->add_option("--decisions", options.decisions,
                      "Write what the memory policies did in each step, from the run's trace, as tab-separated text")
@@ -562,6 +569,53 @@ void addPlace(Command &command)
             "Write the timeline: FILE.json in Chrome's format, FILE.pftrace in Perfetto's, else Planloom's own")
         ->type_name("FILE");
     verb->add_option("-o,--output", options.out, "Placement file to write")->type_name("FILE");
+}
+
+/// A verb of `targets`; its name is the action.
+CLI::App *addTargetsVerb(Command &command, CLI::App *parent, const char *action, const char *about)
+{
+    CLI::App *verb = parent->add_subcommand(action, about);
+    verb->add_flag("--json", command.output.json, "Print only the result, as JSON, on stdout");
+    verb->add_flag("--quiet", command.output.quiet, "Print no text for people and no progress, only errors");
+    verb->callback([&command, action] { command.targets.action = action; });
+    return verb;
+}
+
+void addRemote(Command &command)
+{
+    TargetsOptions &options = command.targets;
+    CLI::App *verb = addVerb(command, "targets", "List, add, remove and check machines that runs can go to",
+                             "planloom targets add lab ssh://ada@lab.example.org\n  planloom targets check lab",
+                             [&command](Output &output) { return targets(command.targets, output); });
+    verb->require_subcommand(0, 1);
+    addTargetsVerb(command, verb, "list", "List the targets, as without a verb");
+    CLI::App *add = addTargetsVerb(command, verb, "add", "Add a target, or change one");
+    add->add_option("name", options.name, "Its name")->required();
+    add->add_option("url", options.url, "ssh://user@host[:port]; user and port as ssh has them if left out")
+        ->required();
+    add->add_option("--program", options.program, "planloom over there, if it is not on the PATH of ssh's sessions")
+        ->type_name("PATH");
+    add->add_option("--ssh-config", options.sshConfig, "File for ssh -F instead of the user's own")->type_name("FILE");
+    CLI::App *remove = addTargetsVerb(command, verb, "remove", "Remove a target from the list");
+    remove->add_option("name", options.name, "Its name")->required();
+    CLI::App *check = addTargetsVerb(command, verb, "check", "Say what is there and what is missing; installs nothing");
+    check->add_option("name", options.name, "Its name, or a URL")->required();
+
+    CLI::App *attachVerb =
+        addVerb(command, "attach", "Follow a run on another machine again, until it ends; Ctrl-C ends the run",
+                "planloom attach RUN --checkpoints newest",
+                [&command](Output &output) { return attach(command.attach, output); });
+    attachVerb->add_option("folder", command.attach.folder, "Its folder here, as train --on made it")
+        ->required()
+        ->type_name("FOLDER");
+    attachVerb->add_option("--checkpoints", command.attach.checkpoints, "Fetch checkpoints, too: newest or all")
+        ->check(CLI::IsMember({"newest", "all"}))
+        ->type_name("WHICH");
+
+    CLI::App *hostVerb =
+        command.app.add_subcommand("host", "Answer a request of another machine's planloom; started by ssh")->group("");
+    hostVerb->add_option("--keep", command.host.keep, "Run to keep");
+    hostVerb->callback([&command] { command.process = [&command] { return host(command.host); }; });
 }
 
 void addProcesses(Command &command)
@@ -738,6 +792,7 @@ int run(int argc, char **argv)
     addRest(command);
     addGraph(command);
     addPlace(command);
+    addRemote(command);
     addProcesses(command);
     addCompletion(command);
     if (auto good = checkVerb(command, argc, argv); !good)

@@ -257,6 +257,15 @@ Status inspectModel(const std::string &source, const import::ModelOptions &how, 
     return {};
 }
 
+/// "user@address:port, 8 slots".
+std::string textOf(const cluster::Host &host)
+{
+    std::string text = host.user.empty() ? host.address : host.user + "@" + host.address;
+    if (host.port > 0)
+        text += fmt::format(" port {}", host.port);
+    return host.slots > 0 ? fmt::format("{}, {} slots", text, host.slots) : text;
+}
+
 Status inspectCluster(const std::string &source, Output &output)
 {
     const auto loaded = import::loadCluster(source);
@@ -272,6 +281,9 @@ Status inspectCluster(const std::string &source, Output &output)
     for (const auto &node : cluster.nodes())
         if (node.cores > 0)
             output.line(fmt::format("cores         {}: {}", node.name, node.cores));
+    for (const auto &node : cluster.nodes())
+        if (!node.host.address.empty())
+            output.line(fmt::format("host          {}: {}", node.name, textOf(node.host)));
     for (const std::string &note : cluster::sharedCoreNotes(cluster, all))
         output.line("              " + note);
     ordered_json devices = ordered_json::array();
@@ -291,6 +303,8 @@ Status inspectCluster(const std::string &source, Output &output)
                                        {"memory_bandwidth", type.memoryBandwidth}});
         if (const int cores = cluster.nodes()[device.node.index()].cores; cores > 0)
             devices.back()["node_cores"] = cores;
+        if (const std::string &address = cluster.nodes()[device.node.index()].host.address; !address.empty())
+            devices.back()["address"] = address;
         if (const std::int32_t core = shared[devices.size() - 1]; core >= 0)
             devices.back()["core"] = core;
     }

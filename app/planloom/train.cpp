@@ -10,6 +10,7 @@
 #include "engine/graph/gradients/loss.h"
 #include "engine/run/summary.h"
 #include "executor/agent/client.h"
+#include "executor/remote/client.h"
 #include "executor/runtime/measured_course.h"
 #include "executor/runtime/parameter_server.h"
 #include "executor/runtime/rank_gpu.h"
@@ -27,8 +28,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Result<std::unique_ptr<agent::Client>> connect(const TrainOptions &options)
+/// Where the run goes. A target's lines for people are notes.
+Result<std::unique_ptr<agent::Client>> connect(const TrainOptions &options, Output &output)
 {
+    const auto target = remote::findTarget(options.on.empty() ? "local" : options.on, remote::targetsFile());
+    if (!target)
+        return target.error();
+    if (!target->isLocal())
+        return remote::connect(*target, [&output](const std::string &line) { output.note(line); });
     return options.agent.empty() ? agent::Client::startLocal() : agent::Client::connect(options.agent);
 }
 
@@ -244,6 +251,22 @@ std::string noteOfMeans(const plan::Document &document)
                        slices);
 }
 
+/// Empty where the plan's machines have no addresses, or are one.
+std::string noteOfHosts(const plan::Document &document)
+{
+    std::set<std::string> addresses;
+    for (const DeviceId device : plan::devicesOf(document.plan)) {
+        const cluster::Cluster &cluster = *document.subject.cluster;
+        addresses.insert(cluster.nodes()[cluster.device(device).node.index()].host.address);
+    }
+    addresses.erase("");
+    if (addresses.size() < 2)
+        return {};
+    return fmt::format("note: the plan's machines have {} addresses, but all ranks start on one machine: runs over "
+                       "several hosts by their addresses are not there yet",
+                       addresses.size());
+}
+
 /// What the processes of a sampled job sent, beside what was predicted.
 Result<ordered_json> transfersOf(const plan::Document &document, const std::string &folder, Output &output)
 {
@@ -368,7 +391,7 @@ Status train(const TrainOptions &given, Output &output)
     if (!workspace)
         return workspace.error();
     Record record(std::move(*workspace), document->plan);
-    auto client = connect(options);
+    auto client = connect(options, output);
     if (!client)
         return client.error();
     TerminalProgress progress(output.showsProgress());
@@ -379,6 +402,8 @@ Status train(const TrainOptions &given, Output &output)
     agent::RunEvents events;
     events.onTraceTables = [&](const trace::Tables &tables) {
         ranks = tables.ranks;
+        if (!options.on.empty() && options.on != "local")
+            return; // what trains there is not known here
         if (const auto count = runtime::ranksOnProcessors(*document->subject.cluster, ranks); count > 0)
             output.note(runtime::onProcessorsNote(count));
     };
@@ -386,8 +411,10 @@ Status train(const TrainOptions &given, Output &output)
         folder = runDir;
         record.begin(runDir);
         printPlan(document->plan, document->subject, output);
-        if (const std::string note = noteOfMeans(*document); !note.empty())
-            output.note(note);
+        for (const std::string &note : {noteOfMeans(*document), noteOfHosts(*document)}) {
+            if (!note.empty())
+                output.note(note);
+        }
         output.line();
     };
     events.onStep = [&](const run::StepMetrics &step) {

@@ -116,10 +116,28 @@ struct TrainOptions {
     std::string runDir;          ///< empty: a new folder in the agent's place for runs
     bool resume = false;         ///< settings that are not given are as the run began
     std::string agent;           ///< socket of an agent that is running; empty: a child of this process
+    std::string on;              ///< a target's name or URL; empty: this machine
     std::string workspace;
     std::string decisions; ///< file for what memory policies did, step by step; empty: none
 };
 Status train(const TrainOptions &options, Output &output);
+
+/// Command line of `attach`.
+struct AttachOptions {
+    std::string folder;      ///< of a run that `train --on` has started
+    std::string checkpoints; ///< fetched, too: newest, all; empty: none
+};
+Status attach(const AttachOptions &options, Output &output);
+
+/// Command line of `targets`.
+struct TargetsOptions {
+    std::string action = "list"; ///< list, add, remove, check
+    std::string name;
+    std::string url;
+    std::string program;   ///< over there; empty: planloom
+    std::string sshConfig; ///< for ssh -F; empty: the user's own
+};
+Status targets(const TargetsOptions &options, Output &output);
 
 /// Command line of `compare`: two plans, runs or reports.
 struct CompareOptions {
@@ -189,6 +207,13 @@ struct AgentOptions {
 };
 /// Serves until it is told to end; its exit status.
 int agent(const AgentOptions &options);
+
+/// Command line of `host`, which ssh starts for another machine's planloom.
+struct HostOptions {
+    std::string keep; ///< id of a run to keep; empty: answer a request
+};
+/// Its exit status.
+int host(const HostOptions &options);
 
 /// Command line of `worker`, which the agent starts on every rank.
 struct WorkerOptions {

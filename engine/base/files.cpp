@@ -38,6 +38,14 @@ private:
     int m_fd;
 };
 
+std::string hexadecimal(const unsigned char *bytes, std::size_t size)
+{
+    std::string text;
+    for (std::size_t i = 0; i < size; ++i)
+        text += fmt::format("{:02x}", bytes[i]);
+    return text;
+}
+
 Error openError(const std::string &path)
 {
     const bool missing = errno == ENOENT || errno == ENOTDIR;
@@ -246,10 +254,35 @@ std::string sha256(std::string_view bytes)
     std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
     unsigned int size = 0;
     EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr);
-    std::string text;
-    for (unsigned int i = 0; i < size; ++i)
-        text += fmt::format("{:02x}", digest[i]);
-    return text;
+    return hexadecimal(digest.data(), size);
+}
+
+Result<std::string> sha256OfFile(const std::filesystem::path &path)
+{
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!file.valid())
+        return openError(path.string());
+    struct stat info {};
+    if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode))
+        return badInput("is no regular file; name one").in(path.string());
+    const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
+    EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr);
+    constexpr std::size_t kPiece = std::size_t{1} << 18;
+    std::string piece(kPiece, '\0');
+    for (;;) {
+        const auto got = ::read(file.get(), piece.data(), piece.size());
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return ioError("cannot be read: " + systemReason()).in(path.string());
+        if (got == 0)
+            break;
+        EVP_DigestUpdate(context.get(), piece.data(), static_cast<std::size_t>(got));
+    }
+    std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+    unsigned int size = 0;
+    EVP_DigestFinal_ex(context.get(), digest.data(), &size);
+    return hexadecimal(digest.data(), size);
 }
 
 } // namespace planloom

@@ -61,5 +61,7 @@ Result<std::string> gunzip(std::string_view compressed, std::int64_t limit = std
 
 /// Lower-case hexadecimal SHA-256.
 std::string sha256(std::string_view bytes);
+/// The same of a regular file's bytes, read in pieces. Errors: NotFound, Io, BadInput (no regular file).
+Result<std::string> sha256OfFile(const std::filesystem::path &path);
 
 } // namespace planloom

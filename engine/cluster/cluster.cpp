@@ -52,6 +52,48 @@ Status checkLink(const Link &link, std::span<const Vertex> vertices)
     return {};
 }
 
+bool isMadeOf(std::string_view text, std::string_view others, std::size_t most)
+{
+    const auto fits = [&](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')
+            || others.find(c) != std::string_view::npos;
+    };
+    return !text.empty() && text.size() <= most && text.front() != '-' && std::all_of(text.begin(), text.end(), fits);
+}
+
+Status checkHost(const Node &node)
+{
+    const Host &host = node.host;
+    if (host.address.empty() && (!host.user.empty() || host.port != 0))
+        return badInput(fmt::format("node {} has a user or a port, but no address; give the address, too", node.name));
+    if (!host.address.empty() && !isAddress(host.address))
+        return badInput(
+            fmt::format("node {}: the address '{}' is no host name and no IP address", node.name, host.address));
+    if (!host.user.empty() && !isUserName(host.user))
+        return badInput(fmt::format("node {}: '{}' is no user's name", node.name, host.user));
+    if (host.port < 0 || host.port > kMostPort)
+        return badInput(fmt::format("node {}: the port {} is not from 1 to {}", node.name, host.port, kMostPort));
+    if (host.slots < 0 || (host.slots > 0 && static_cast<std::size_t>(host.slots) < node.devices.size()))
+        return badInput(
+            fmt::format("node {} has {} slots for {} devices; give at least one for each, or leave them out", node.name,
+                        host.slots, node.devices.size()));
+    return {};
+}
+
+/// Each node is a machine of its own.
+Status checkHosts(std::span<const Node> nodes)
+{
+    std::set<std::pair<std::string_view, int>> seen;
+    for (const Node &node : nodes) {
+        if (Status good = checkHost(node); !good)
+            return good;
+        if (!node.host.address.empty() && !seen.emplace(node.host.address, node.host.port).second)
+            return badInput(fmt::format("two nodes have the address {}; list the devices of a machine under one node",
+                                        node.host.address));
+    }
+    return {};
+}
+
 Status checkNodes(std::span<const Node> nodes)
 {
     for (const Node &node : nodes) {
@@ -117,6 +159,18 @@ std::size_t firstUnreached(std::span<const Vertex> vertices, std::span<const Lin
 
 } // namespace
 
+bool isAddress(std::string_view text)
+{
+    constexpr std::size_t kMost = 253;
+    return isMadeOf(text, "._-:", kMost);
+}
+
+bool isUserName(std::string_view text)
+{
+    constexpr std::size_t kMost = 32;
+    return isMadeOf(text, "._-", kMost);
+}
+
 DeviceId Cluster::find(std::string_view deviceName) const
 {
     const auto nameOf = [this](std::int32_t id) -> const std::string & {
@@ -147,10 +201,10 @@ std::size_t ClusterBuilder::type(DeviceType type)
     return m_cluster.m_types.size() - 1;
 }
 
-NodeId ClusterBuilder::node(std::string name, int cores)
+NodeId ClusterBuilder::node(std::string name, int cores, Host host)
 {
     const NodeId id(static_cast<std::int64_t>(m_cluster.m_nodes.size()));
-    m_cluster.m_nodes.push_back({id, std::move(name), {}, cores});
+    m_cluster.m_nodes.push_back({id, std::move(name), {}, cores, std::move(host)});
     return id;
 }
 
@@ -202,8 +256,9 @@ Result<Cluster> ClusterBuilder::build() &&
         if (Status status = checkLink(link, c.m_vertices); !status)
             return status.error();
     }
-    for (const Status &status : {checkNames(c.m_types, "device type"), checkNames(c.m_nodes, "node"),
-                                 checkNames(c.m_vertices, "device or switch"), checkNodes(c.m_nodes)}) {
+    for (const Status &status :
+         {checkNames(c.m_types, "device type"), checkNames(c.m_nodes, "node"),
+          checkNames(c.m_vertices, "device or switch"), checkNodes(c.m_nodes), checkHosts(c.m_nodes)}) {
         if (!status)
             return status.error();
     }

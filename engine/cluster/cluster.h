@@ -32,12 +32,30 @@ struct Device {
     std::size_t type = 0; ///< index into Cluster::types()
 };
 
+/// How a run reaches a machine by ssh, and how many ranks it takes. Everything is optional; the prediction uses none of
+/// it.
+struct Host {
+    std::string address; ///< host name or IP address; empty: not known
+    std::string user;    ///< empty: as ssh has it
+    int port = 0;        ///< 0: as ssh has it
+    int slots = 0;       ///< most ranks; 0: one for each device
+
+    bool operator==(const Host &) const = default;
+};
+/// Whether @p text can be an address (a host name, an IPv4 or IPv6 address) or a user's name: letters, digits and
+/// "._-:" (users: without ":"), no "-" in front, at most 253 and 32 characters. What passes is safe as an argument of
+/// ssh.
+bool isAddress(std::string_view text);
+bool isUserName(std::string_view text);
+inline constexpr int kMostPort = 65535;
+
 /// A machine.
 struct Node {
     NodeId id;
     std::string name;
     std::vector<DeviceId> devices; ///< consecutive ids
     int cores = 0;                 ///< processor cores that its CPU devices compute on (cores.h); 0: one for each
+    Host host;
 };
 
 /// An end of a link: a device, or something between devices (NVSwitch, PCIe switch, NIC, network switch).
@@ -143,7 +161,7 @@ class ClusterBuilder {
 public:
     explicit ClusterBuilder(std::string name);
     std::size_t type(DeviceType type);
-    NodeId node(std::string name, int cores = 0);
+    NodeId node(std::string name, int cores = 0, Host host = {});
     DeviceId device(NodeId node, std::size_t type, std::string name = {}); ///< default name "n<node>:g<index>"
     std::size_t vertexOf(DeviceId device) const;
     std::size_t vertex(Vertex vertex);
@@ -151,7 +169,8 @@ public:
     void twoLevel(TwoLevelRates rates); ///< switches to CommModel::TwoLevel
     /// Errors (BadInput): no devices, more than kMostDevices, duplicate names, a node's devices not added one after the
     /// other, non-positive or non-finite figures, devices that cannot reach each other, a mesh too large for a routing
-    /// table, a negative number of cores.
+    /// table, a negative number of cores, a host that ssh cannot reach or fewer slots than devices, two nodes of one
+    /// address and port.
     Result<Cluster> build() &&;
 
 private:
@@ -182,7 +201,8 @@ const DeviceType *knownDeviceType(std::string_view name);
 std::vector<std::string> knownDeviceTypeNames();
 
 /// Native JSON (`planloom.cluster/1`, resources/docs/formats/cluster.md).
-std::string toJson(const Cluster &cluster);
+/// @p hosts: with how nodes are reached, which changes no prediction.
+std::string toJson(const Cluster &cluster, bool hosts = true);
 Result<Cluster> clusterFromJson(std::string_view text);
 
 } // namespace planloom::cluster

@@ -54,6 +54,25 @@ nlohmann::json linkToJson(const Link &link, std::span<const Vertex> vertices)
             {"full_duplex", link.fullDuplex}};
 }
 
+void addHost(nlohmann::json &node, const Host &host)
+{
+    if (!host.address.empty())
+        node["address"] = host.address;
+    if (!host.user.empty())
+        node["user"] = host.user;
+    if (host.port > 0)
+        node["port"] = host.port;
+    if (host.slots > 0)
+        node["slots"] = host.slots;
+}
+
+Host hostFrom(JsonReader &reader)
+{
+    return {reader.text("address", std::string()), reader.text("user", std::string()),
+            static_cast<int>(reader.integerOr("port", 0, 1, kMostPort)),
+            static_cast<int>(reader.integerOr("slots", 0, 1, kMostCores))};
+}
+
 /// Reads the document's parts in the order in which they refer to each other.
 class Parts {
 public:
@@ -69,7 +88,8 @@ public:
     void node(JsonReader &reader)
     {
         const std::string name = reader.text("name");
-        const NodeId id = m_builder.node(name, static_cast<int>(reader.integerOr("cores", 0, 0, kMostCores)));
+        const int cores = static_cast<int>(reader.integerOr("cores", 0, 0, kMostCores));
+        const NodeId id = m_builder.node(name, cores, hostFrom(reader));
         m_nodes.emplace(name, id);
         reader.each("devices", [&](JsonReader &device) { this->device(device, id); });
     }
@@ -129,7 +149,7 @@ private:
 
 } // namespace
 
-std::string toJson(const Cluster &cluster)
+std::string toJson(const Cluster &cluster, bool hosts)
 {
     nlohmann::json types = nlohmann::json::array();
     for (const DeviceType &type : cluster.types())
@@ -142,6 +162,8 @@ std::string toJson(const Cluster &cluster)
         nlohmann::json &made = nodes.emplace_back(nlohmann::json{{"name", node.name}, {"devices", std::move(devices)}});
         if (node.cores > 0)
             made["cores"] = node.cores;
+        if (hosts)
+            addHost(made, node.host);
     }
     nlohmann::json vertices = nlohmann::json::array();
     for (const Vertex &vertex : cluster.vertices()) {

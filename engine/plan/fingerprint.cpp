@@ -110,7 +110,7 @@ std::string simulationKey(const Plan &plan)
 
 std::string subjectHash(const Subject &subject)
 {
-    return sha256(graph::toJson(*subject.graph) + cluster::toJson(*subject.cluster)
+    return sha256(graph::toJson(*subject.graph) + cluster::toJson(*subject.cluster, false)
                   + (subject.profile ? cost::toJson(*subject.profile) : std::string()));
 }
 

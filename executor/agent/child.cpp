@@ -68,7 +68,9 @@ std::vector<char *> pointers(std::vector<std::string> &texts)
     const int nothing = ::open("/dev/null", O_RDWR);
     ::dup2(command.standardInput >= 0 ? command.standardInput : nothing, 0);
     ::dup2(output >= 0 ? output : nothing, 1);
-    if (output >= 0)
+    if (command.standardError >= 0)
+        ::dup2(command.standardError, 2);
+    else if (output >= 0)
         ::dup2(output, 2);
     ::close_range(3, static_cast<unsigned>(failure) - 1, 0);
     ::close_range(static_cast<unsigned>(failure) + 1, ~0U, 0);

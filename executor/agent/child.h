@@ -17,6 +17,7 @@ struct Command {
     std::vector<std::string> environment; ///< "NAME=value"
     int standardInput = -1;               ///< -1: /dev/null
     bool captureOutput = true;            ///< false: standard error is shared with this process
+    int standardError = -1;               ///< a descriptor; -1: as above
     bool dieWithThread = false;           ///< SIGTERM when the *thread* that calls start() ends, however it ends
 };
 

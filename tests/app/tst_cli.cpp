@@ -42,7 +42,8 @@ private Q_SLOTS:
     {
         QTest::addColumn<QString>("verb");
         for (const char *verb : {"", "models", "planners", "clusters", "inspect", "plan", "simulate", "profile",
-                                 "train", "compare", "export", "graph", "place", "bench", "agent", "completion"})
+                                 "train", "attach", "targets", "compare", "export", "graph", "place", "bench", "agent",
+                                 "completion"})
             QTest::newRow(*verb ? verb : "planloom") << verb;
     }
 

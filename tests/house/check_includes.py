@@ -67,6 +67,7 @@ FLOORS |= {
     "executor/checkpoint": ["engine/graph", "engine/weights", "engine/sharding"],
     "executor/runtime": ["executor/device", "executor/data", "executor/comm", "executor/checkpoint", "engine/simulate", "engine/run"],
     "executor/agent": ["executor/runtime", "engine/simulate", "engine/store"],
+    "executor/remote": ["executor/agent", "engine/cluster", "engine/run", "engine/trace"],
     "profiler": ["executor/runtime", "executor/device", "engine/simulate"],
     "ui/theme": [],
     "ui/widgets": ["ui/state", "ui/theme"],
@@ -79,7 +80,7 @@ FLOORS |= {
     "ui/shell": [f"ui/{view}" for view in VIEWS],
     "ui/demo": ["ui/shell"],
     "ui/bench": ["ui/shell"],
-    "app/planloom": ["planners", "profiler", "executor/agent", "executor/runtime", "executor/checkpoint", *ALL_ENGINE],
+    "app/planloom": ["planners", "profiler", "executor/agent", "executor/remote", "executor/runtime", "executor/checkpoint", *ALL_ENGINE],
     "app/studio": ["ui/shell", "ui/demo", "ui/bench", "planners", "executor/agent/client.h", *ALL_ENGINE],
 }
 # Tests mirror the tree and may look at everything.

@@ -161,6 +161,15 @@ void TestClusterView::rebuiltClusterIsTheSame()
     QVERIFY(halved);
     QCOMPARE(halved->links()[0].pointToPoint, cluster->links()[0].pointToPoint / 2);
     QVERIFY(cluster::toJson(*halved) != cluster::toJson(*cluster));
+    // How a machine is reached stays, too.
+    QByteArray text = QByteArray::fromStdString(cluster::toJson(*cluster));
+    text.replace(text.indexOf("\"nodes\":[{"), 10, R"("nodes":[{"address":"gpu1","user":"ada","port":2222,)");
+    const auto reached = cluster::clusterFromJson(text.toStdString());
+    QVERIFY2(reached, reached ? "" : reached.error().text().c_str());
+    QCOMPARE(reached->nodes()[0].host.port, 2222);
+    const auto kept = withType(*reached, 0, reached->types()[0]);
+    QVERIFY(kept);
+    QVERIFY(kept->nodes()[0].host == reached->nodes()[0].host);
 }
 
 void TestClusterView::distanceToALine()

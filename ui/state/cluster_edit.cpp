@@ -29,7 +29,7 @@ Result<Cluster> rebuild(const Cluster &cluster, const Figures &figures)
     for (const cluster::DeviceType &type : figures.types)
         builder.type(type);
     for (const cluster::Node &node : cluster.nodes())
-        builder.node(node.name, node.cores);
+        builder.node(node.name, node.cores, node.host);
     // Devices make their own vertices: going by vertices keeps both in their order.
     for (const cluster::Vertex &vertex : cluster.vertices()) {
         if (vertex.kind == cluster::Vertex::Kind::Device)

@@ -261,7 +261,8 @@ private:
     void group(const YAML::Node &node)
     {
         const Map map(node, "a node",
-                      {"name", "count", "devices_per_node", "device", "devices", "cores", "intra", "inter"});
+                      {"name", "count", "devices_per_node", "device", "devices", "cores", "address", "user", "port",
+                       "slots", "intra", "inter"});
         const int count = map.count("count", 1);
         std::vector<std::pair<std::string, std::size_t>> devices;
         if (map.has("devices")) {
@@ -281,6 +282,8 @@ private:
                               cluster::kMostDevices));
         if (map.has("name") && count != 1)
             wrong(map.at("name"), "several nodes cannot share a name; leave it out or set count to 1");
+        if (map.has("address") && count != 1)
+            wrong(map.at("address"), "several nodes cannot share an address; list them one by one");
         for (int i = 0; i < count; ++i)
             oneNode(map, devices);
     }
@@ -293,10 +296,21 @@ private:
         return {map.text("name", std::string()), typeIndex(map.at("type"))};
     }
 
+    static cluster::Host hostFrom(const Map &map)
+    {
+        const cluster::Host host{map.text("address", {}), map.text("user", {}), map.count("port", 0),
+                                 map.count("slots", 0)};
+        if (!host.address.empty() && !cluster::isAddress(host.address))
+            wrong(map.at("address"), fmt::format("'{}' is no host name and no IP address", host.address));
+        if (!host.user.empty() && !cluster::isUserName(host.user))
+            wrong(map.at("user"), fmt::format("'{}' is no user's name", host.user));
+        return host;
+    }
+
     void oneNode(const Map &map, const std::vector<std::pair<std::string, std::size_t>> &devices)
     {
         const std::string name = map.text("name", fmt::format("n{}", m_nodes.size()));
-        const NodeId id = m_builder.node(name, map.count("cores", 0));
+        const NodeId id = m_builder.node(name, map.count("cores", 0), hostFrom(map));
         if (!m_nodes.emplace(name, id).second)
             wrong(map.node(), fmt::format("two nodes are called {}", name));
         std::vector<std::size_t> ends;

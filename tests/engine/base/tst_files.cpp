@@ -162,6 +162,14 @@ private Q_SLOTS:
 
     void sha256OfKnownTexts()
     {
+        const std::string path = m_folder.path().toStdString() + "/hashed";
+        const std::string text(1'000'000, 'x'); // several pieces
+        QVERIFY(writeFileAtomically(path, text));
+        const auto hash = sha256OfFile(path);
+        QVERIFY(hash);
+        QCOMPARE(*hash, sha256(text));
+        QCOMPARE(sha256OfFile(path + "-missing").error().code, ErrorCode::NotFound);
+        QCOMPARE(sha256OfFile(m_folder.path().toStdString()).error().code, ErrorCode::BadInput);
         // FIPS 180-2, appendix B.1
         QCOMPARE(sha256("abc"), std::string("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
         QCOMPARE(sha256(""), std::string("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"));

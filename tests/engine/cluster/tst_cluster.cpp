@@ -308,6 +308,69 @@ private slots:
         QCOMPARE(read->twoLevel().interCollective, made->twoLevel().interCollective);
     }
 
+    /// How nodes are reached comes back from a file, and is checked.
+    void hosts_data()
+    {
+        QTest::addColumn<QString>("address");
+        QTest::addColumn<QString>("user");
+        QTest::addColumn<int>("port");
+        QTest::addColumn<int>("slots_");
+        QTest::addColumn<QString>("error"); // empty: good
+        QTest::newRow("all") << "gpu1.example.org"
+                             << "ada" << 2222 << 2 << "";
+        QTest::newRow("IPv6") << "fe80::1"
+                              << "" << 0 << 0 << "";
+        QTest::newRow("slots alone") << ""
+                                     << "" << 0 << 4 << "";
+        QTest::newRow("an option") << "-oProxyCommand=x"
+                                   << "" << 0 << 0 << "no host name";
+        QTest::newRow("a shell's words") << "a;b"
+                                         << "" << 0 << 0 << "no host name";
+        QTest::newRow("user's option") << "a"
+                                       << "-x" << 0 << 0 << "no user's name";
+        QTest::newRow("port") << "a"
+                              << "" << 65536 << 0 << "port 65536";
+        QTest::newRow("no address") << ""
+                                    << "ada" << 0 << 0 << "no address";
+        QTest::newRow("few slots") << "a"
+                                   << "" << 0 << 1 << "1 slots for 2 devices";
+        QTest::newRow("twice") << "other"
+                               << "" << 0 << 0 << "two nodes have the address other";
+    }
+
+    void hosts()
+    {
+        QFETCH(QString, address);
+        QFETCH(QString, user);
+        QFETCH(int, port);
+        QFETCH(int, slots_);
+        QFETCH(QString, error);
+        ClusterBuilder builder("hosts");
+        const std::size_t type = builder.type(*knownDeviceType("CPU"));
+        const std::size_t network = builder.vertex({Vertex::Kind::Network, "network", {}, {}});
+        const auto add = [&](const char *name, Host host) {
+            const NodeId node = builder.node(name, 0, std::move(host));
+            for (int i = 0; i < 2; ++i)
+                builder.link({Link::Kind::Network, builder.vertexOf(builder.device(node, type)), network, 1e9, 1e9,
+                              Seconds(0), true});
+        };
+        const Host host{address.toStdString(), user.toStdString(), port, slots_};
+        add("n0", host);
+        add("n1", {"other", {}, 0, 0});
+        const auto made = std::move(builder).build();
+        if (!error.isEmpty()) {
+            QVERIFY(!made);
+            QVERIFY2(QString::fromStdString(made.error().text()).contains(error), made.error().text().c_str());
+            return;
+        }
+        QVERIFY2(made.ok(), made ? "" : made.error().text().c_str());
+        const auto read = clusterFromJson(toJson(*made));
+        QVERIFY2(read.ok(), read ? "" : read.error().text().c_str());
+        QVERIFY(read->nodes()[0].host == host);
+        QCOMPARE(read->nodes()[1].host.address, std::string("other"));
+        QVERIFY(toJson(*made, false).find("other") == std::string::npos);
+    }
+
     void coresAreDealtOut()
     {
         ClusterBuilder builder("busy");

@@ -350,6 +350,10 @@ private slots:
         row("empty", yaml, "", "the file is empty", 0);
         row("syntax", yaml, "nodes: [\n  {", "not valid YAML", 2);
         row("scalar", yaml, "hello", "the cluster must be a mapping", 1);
+        row("bad address", yaml, "nodes:\n  address: a;b\n  device: T4\n", "no host name", 2);
+        row("bad user", yaml, "nodes:\n  address: a\n  user: -l\n  device: T4\n", "no user's name", 3);
+        row("bad port", yaml, "nodes:\n  address: a\n  port: 70000\n  device: T4\n", "port", 3);
+        row("address of several", yaml, "nodes:\n  address: a\n  count: 2\n  device: T4\n", "one by one", 2);
         row("unknown key", yaml, "nodes:\n  count: 2\n  device: T4\n  intra: {bandwith: 3}\n", "no field \"bandwith\"",
             4);
         row("no bandwidth", yaml, "nodes:\n  device: T4\n  intra: {latency: 1 us}\n", "give \"bandwidth\"", 3);

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "executor/agent/client.h"
+#include "executor/remote/target.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace planloom::remote {
+
+/// What is over there.
+struct Description {
+    std::string version;
+    std::string host;
+    int cores = 0;
+    std::int64_t memoryAvailable = 0; ///< bytes
+    std::int64_t freeBytes = 0;       ///< of the disk with the cache
+    std::vector<std::string> gpus;
+    bool mpirun = false;
+};
+/// Asks a target over ssh; 30 seconds at most. Errors: no way there, a key that is not accepted, no planloom, another
+/// version, each in a sentence.
+Result<Description> describe(const Target &target);
+
+/// A run on a target, for who starts or watches it. train() sends what the run needs and is not there yet (plan, data,
+/// the model's file), starts it there and mirrors its folder into the request's here, with `remote.json`, which names
+/// target and run. A resumed run is refused (Unsupported). The run goes on where the connection is lost, or this
+/// process ends; train() then fails with Io and names the command to attach. stop() ends it over there. @p note: lines
+/// for people, in between.
+std::unique_ptr<agent::Client> connect(const Target &target, std::function<void(const std::string &)> note);
+
+/// What attaching is to do.
+struct AttachOptions {
+    std::string folder;      ///< here, with remote.json
+    std::string checkpoints; ///< fetched, too: "", "newest", "all"
+};
+/// Follows a run that train() has started; events that were told before come again. stop() of the client ends the run.
+/// Errors: those of train(); NotFound (no such folder, no run over there), BadInput (it is mirrored already).
+class Attachment {
+public:
+    virtual ~Attachment() = default;
+    virtual Status follow(const agent::RunEvents &events) = 0;
+    virtual void stop() = 0;
+};
+Result<std::unique_ptr<Attachment>> attach(const AttachOptions &options, std::function<void(const std::string &)> note);
+
+} // namespace planloom::remote

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// `planloom train --on` as a user runs it, where `ssh` is a program that runs the command in another home of this
+// machine; files go through the real sftp. tests/lab/remote is the same with sshd on another host.
+#include "app/cli_fixture.h"
+
+#include <QJsonDocument>
+#include <QJsonObject>
+#include <QRegularExpression>
+#include <QTest>
+#include <csignal>
+
+using namespace planloom::testing;
+
+class TestRemoteCli : public CliTest {
+    Q_OBJECT
+
+private Q_SLOTS:
+    void initTestCase()
+    {
+        if (!QFile::exists(kServer) || !QFile::exists("/usr/bin/sftp"))
+            QSKIP("there is no sftp-server (Debian: openssh-sftp-server)");
+        QVERIFY(QDir(m_folder.path()).mkpath("bin") && QDir(m_folder.path()).mkpath("there"));
+        script("ssh",
+               "for last; do :; done; exec env HOME=" + at("there") + " XDG_DATA_HOME=" + at("there/data")
+                   + " XDG_CACHE_HOME=" + at("there/.cache") + " sh -c \"$last\"");
+        script("sftp", QString("exec /usr/bin/sftp -q -b - -D ") + kServer);
+        qputenv("PATH", (at("bin") + ":").toUtf8() + qgetenv("PATH"));
+        qputenv("XDG_CONFIG_HOME", at("config").toUtf8());
+        QCOMPARE(run({"plan", "--model", "zoo:mlp", "--cluster", "local:2", "--batch", "16", "--planner",
+                      "data-parallel", "-o", "p.json"})
+                     .status,
+                 0);
+        const Done added = run({"targets", "add", "lab", "ssh://ada@gpu1", "--program", binary()});
+        QVERIFY2(added.status == 0, added.err);
+    }
+
+    void checkSaysWhatIsThere()
+    {
+        const Done done = run({"targets", "check", "lab", "--json"});
+        QVERIFY2(done.status == 0, done.err);
+        QVERIFY(QJsonDocument::fromJson(done.out).object()["slots"].toInt() > 0);
+        QVERIFY(QJsonDocument::fromJson(done.out).object()["memory_available"].toDouble() > 0);
+    }
+
+    /// The same losses as here; the run's folder is here; what was sent stays.
+    void trainsOverThere()
+    {
+        const Done here = run(train("here", {}));
+        QVERIFY2(here.status == 0, here.err);
+        const Done there = run(train("there-1", {"--on", "lab"}));
+        QVERIFY2(there.status == 0, there.err);
+        QCOMPARE(losses("there-1"), losses("here"));
+        for (const char *name : {"trace.pltrace", "summary.json", "plan.json", "log", "metrics.db"})
+            QVERIFY2(QFile::exists(at(QString("there-1/") + name)), name);
+        QVERIFY(there.err.contains(" 0 of "));
+        const Done again = run(train("there-2", {"--on", "lab"}));
+        QVERIFY2(again.status == 0 && again.err.contains("0 bytes are sent"), again.err);
+        const Done attached = run({"attach", "there-2", "--json"});
+        QVERIFY2(attached.status == 0, attached.err);
+        QCOMPARE(attached.out.count("\"step\""), 3);
+        QCOMPARE(run({"compare", "there-1", "there-2"}).status, 0);
+    }
+
+    /// What was cut off is not sent again; what arrived damaged is.
+    void sentPartsStay()
+    {
+        const QString items = at("there/.cache/planloom/items");
+        const QStringList names = entries(items);
+        QCOMPARE(names.size(), 1); // the data
+        const QString part = items + "/" + names[0] + ".part", file = part + "/digits.csv.gz";
+        QVERIFY(QDir().rename(items + "/" + names[0], part));
+        const qint64 whole = QFileInfo(file).size();
+        QVERIFY(QFile::resize(file, whole / 2));
+        const Done half = run(train("half", {"--on", "lab"}));
+        QVERIFY2(half.status == 0 && half.err.contains(QByteArray::number(whole - whole / 2) + " bytes are sent"),
+                 half.err);
+        QVERIFY(QDir().rename(items + "/" + names[0], part));
+        QVERIFY(write(file, QByteArray(whole / 2, 'x')));
+        const Done damaged = run(train("damaged", {"--on", "lab"}));
+        QVERIFY2(damaged.status == 1 && damaged.err.contains("arrived damaged"), damaged.err);
+        QVERIFY(!QFile::exists(at("damaged")));
+        QCOMPARE(run(train("damaged", {"--on", "lab"})).status, 0);
+    }
+
+    /// The run over there ends with Ctrl-C here, and leaves no process.
+    void interruptEndsTheRun()
+    {
+        QProcess process;
+        start(process, train("long", {"--on", "lab", "--checkpoint-every", "5"}, 1000000));
+        while (!process.readAllStandardOutput().contains("\"step\":2,"))
+            QVERIFY(process.waitForReadyRead(kWait));
+        ::kill(static_cast<pid_t>(process.processId()), SIGINT);
+        QVERIFY(process.waitForFinished(kWait));
+        QCOMPARE(process.exitCode(), 1);
+        QVERIFY(!QFile::exists(at("long/checkpoints")));
+        QTRY_VERIFY_WITH_TIMEOUT(keepers().isEmpty(), kWait);
+        QCOMPARE(run({"attach", "long", "--checkpoints", "newest", "--quiet"}).status,
+                 1); // its outcome: it was stopped
+        QCOMPARE(entries(at("long/checkpoints")).filter(QRegularExpression("^step-[0-9]+$")).size(), 1);
+    }
+
+    /// A connection that is gone ends nothing.
+    void lostConnectionIsAttachedAgain()
+    {
+        QProcess process;
+        start(process, train("lost", {"--on", "lab"}, 1000000));
+        while (!process.readAllStandardOutput().contains("\"step\":2,"))
+            QVERIFY(process.waitForReadyRead(kWait));
+        process.kill();
+        QVERIFY(process.waitForFinished(kWait));
+        QVERIFY(!keepers().isEmpty());
+        QProcess again;
+        start(again, {"attach", "lost", "--json"});
+        QByteArray out;
+        while (!(out += again.readAllStandardOutput()).contains("\"step\":20,"))
+            QVERIFY(again.waitForReadyRead(kWait));
+        ::kill(static_cast<pid_t>(again.processId()), SIGINT);
+        QVERIFY(again.waitForFinished(kWait));
+        QVERIFY(again.readAllStandardError().contains("stopped"));
+        QTRY_VERIFY_WITH_TIMEOUT(keepers().isEmpty(), kWait);
+    }
+
+    void anotherVersionIsRefused()
+    {
+        script("planloom-old", "cat >/dev/null; echo '{\"planloom\":\"0.0.1\",\"folder\":\"/x\",\"items\":[]}'");
+        QCOMPARE(run({"targets", "add", "old", "ssh://gpu2", "--program", at("bin/planloom-old")}).status, 0);
+        for (const QStringList &words : {QStringList{"targets", "check", "old"}, train("old", {"--on", "old"})}) {
+            const Done done = run(words);
+            QCOMPARE(done.status, 2);
+            QVERIFY2(done.err.contains("is version 0.0.1, here it is"), done.err);
+        }
+        QVERIFY(!QFile::exists(at("old")));
+    }
+
+    void strangeRequestsAreRefused_data()
+    {
+        QTest::addColumn<QByteArray>("request");
+        QTest::newRow("none") << QByteArray();
+        QTest::newRow("no JSON") << QByteArray("ls\n");
+        QTest::newRow("no such") << QByteArray("{\"do\":\"shell\"}\n");
+        QTest::newRow("a run outside") << QByteArray("{\"do\":\"follow\",\"run\":\"../../etc\"}\n");
+        QTest::newRow("no run") << QByteArray("{\"do\":\"stop\",\"run\":\"0123456789abcdef\"}\n");
+        QTest::newRow("a file outside") << QByteArray(
+            R"({"do":"need","items":[{"folder":true,"files":[{"path":"../x","bytes":1,"sha256":"a"}]}]})"
+            "\n");
+        QTest::newRow("data that are not there") << QByteArray(
+            R"({"do":"start","plan":"{}","settings":"{}","data":{"folder":false,"files":[{"path":"x","bytes":1,"sha256":")"
+            + QByteArray(64, 'a') + "\"}]}}\n");
+    }
+
+    void strangeRequestsAreRefused()
+    {
+        QFETCH(QByteArray, request);
+        QProcess process;
+        prepare(process);
+        process.start(binary(), {"host"});
+        process.write(request);
+        process.closeWriteChannel();
+        QVERIFY(process.waitForFinished(kWait));
+        QCOMPARE(process.exitCode(), 1);
+        QVERIFY(process.readAllStandardOutput().contains("\"error\""));
+    }
+
+private:
+    static constexpr const char *kServer = "/usr/lib/openssh/sftp-server";
+
+    void script(const QString &name, const QString &text)
+    {
+        QVERIFY(write(at("bin/" + name), "#!/bin/sh\n" + text.toUtf8() + "\n"));
+        QFile::setPermissions(at("bin/" + name), QFile::ReadOwner | QFile::WriteOwner | QFile::ExeOwner);
+    }
+
+    static QStringList train(const QString &folder, const QStringList &more, int steps = 3)
+    {
+        return QStringList{"train",     "p.json",
+                           "--data",    PLANLOOM_SOURCE_DIR "/tests/golden/data/digits.csv.gz",
+                           "--steps",   QString::number(steps),
+                           "--run-dir", folder,
+                           "--json"}
+        + more;
+    }
+
+    [[nodiscard]] QList<double> losses(const QString &folder) const
+    {
+        QList<double> found;
+        for (const QByteArray &line : readAll(at(folder + "/metrics.jsonl")).split('\n'))
+            if (!line.isEmpty())
+                found << QJsonDocument::fromJson(line).object()["loss"].toDouble();
+        return found;
+    }
+
+    /// Processes that keep a run, and what they started.
+    [[nodiscard]] QStringList keepers() const
+    {
+        QStringList found;
+        for (const QString &id : QDir("/proc").entryList(QDir::Dirs | QDir::NoDotAndDotDot)) {
+            if (id.toInt() <= 0)
+                continue;
+            const QByteArray line = readAll("/proc/" + id + "/cmdline");
+            if ((line + readAll("/proc/" + id + "/environ")).contains(at("there/data").toUtf8()))
+                found << line;
+        }
+        return found;
+    }
+};
+
+QTEST_GUILESS_MAIN(TestRemoteCli)
+#include "tst_remote_cli.moc"

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// Targets, items and mirrored folders: what comes from a user or another machine, and may be wrong.
+#include "engine/base/files.h"
+#include "executor/remote/items.h"
+#include "executor/remote/mirror.h"
+#include "executor/remote/ssh.h"
+#include "executor/remote/target.h"
+
+#include <QDir>
+#include <QTemporaryDir>
+#include <QTest>
+
+using namespace planloom;
+using namespace planloom::remote;
+
+class TestRemote : public QObject {
+    Q_OBJECT
+
+private Q_SLOTS:
+    void init() { QVERIFY(m_folder.isValid()); }
+
+    void urls_data()
+    {
+        QTest::addColumn<QString>("url");
+        QTest::addColumn<QString>("parts"); // empty: refused
+        QTest::newRow("local") << "local"
+                               << " 0 ";
+        QTest::newRow("all") << "ssh://ada@gpu1.example.org:2222"
+                             << "ada 2222 gpu1.example.org";
+        QTest::newRow("host alone") << "ssh://gpu1"
+                                    << " 0 gpu1";
+        QTest::newRow("IPv6") << "ssh://ada@[fe80::1]:22"
+                              << "ada 22 fe80::1";
+        for (const char *bad :
+             {"", "gpu1", "http://gpu1", "ssh://", "ssh://@gpu1", "ssh://a@b@c", "ssh://gpu1:", "ssh://gpu1:0",
+              "ssh://gpu1:70000", "ssh://gpu1:22x", "ssh://-oProxyCommand=x", "ssh://-l@gpu1", "ssh://gpu1/path",
+              "ssh://$(x)", "ssh://a;b", "ssh://[fe80::1", "ssh://a b"})
+            QTest::newRow(bad) << bad << "";
+    }
+
+    void urls()
+    {
+        QFETCH(QString, url);
+        QFETCH(QString, parts);
+        const auto target = targetFromUrl(url.toStdString());
+        QCOMPARE(target.ok(), !parts.isEmpty());
+        if (!target)
+            return;
+        QCOMPARE(QString::fromStdString(target->user + " " + std::to_string(target->port) + " " + target->address),
+                 parts);
+        QCOMPARE(target->url(), url.toStdString());
+    }
+
+    void targetsComeBack()
+    {
+        const std::string path = file("config/planloom/targets.json");
+        QVERIFY(readTargets(path)->empty());
+        Target target = *targetFromUrl("ssh://ada@gpu1:2222");
+        target.name = "lab";
+        target.program = "/opt/planloom/bin/planloom";
+        target.sshConfig = "/etc/lab config";
+        QVERIFY(writeTargets({target}, path));
+        QCOMPARE(QFile::permissions(QString::fromStdString(path)) & (QFile::ReadGroup | QFile::ReadOther),
+                 QFile::Permissions());
+        const auto read = readTargets(path);
+        QVERIFY2(read, read ? "" : read.error().text().c_str());
+        QVERIFY(read->size() == 1 && read->front() == target);
+        QVERIFY(*findTarget("lab", path) == target);
+        QVERIFY(findTarget("local", path)->isLocal());
+        const auto missing = findTarget("other", path);
+        QVERIFY(!missing && missing.error().message.find("local, lab") != std::string::npos);
+        for (const char *program : {"planloom; rm -rf x", "-x", "../planloom", "a'b", ""}) {
+            target.program = program;
+            QVERIFY2(!check(target), program);
+            QVERIFY(writeTargets({target}, path)); // by hand
+            QVERIFY2(!readTargets(path), program);
+        }
+    }
+
+    void safePaths_data()
+    {
+        QTest::addColumn<QString>("path");
+        QTest::addColumn<bool>("safe");
+        for (const char *good : {"a", "my data.txt", "a/b/c.npy", "x_1-2+3@4=5,~"})
+            QTest::newRow(good) << good << true;
+        for (const char *bad : {"", "/a", "a/", "a//b", "..", "../a", "a/../b", ".ssh/x", "-x", "a\nb", "a\"b", "a'b",
+                                "a\\b", "a*", "$(x)", "a;b"})
+            QTest::newRow(bad) << bad << false;
+        QTest::newRow("long") << QString(201, 'a') << false;
+    }
+
+    void safePaths()
+    {
+        QFETCH(QString, path);
+        QFETCH(bool, safe);
+        QCOMPARE(isSafePath(path.toStdString()), safe);
+        const std::string item = R"({"folder":true,"files":[{"path":")" + path.toStdString()
+            + R"(","bytes":1,"sha256":")" + std::string(64, 'a') + "\"}]}";
+        QCOMPARE(itemFromJson(item).ok(), safe);
+    }
+
+    void itemsAreNamedByContents()
+    {
+        QVERIFY(QDir(m_folder.path()).mkpath("x/sub") && QDir(m_folder.path()).mkpath("y/sub"));
+        for (const char *folder : {"x", "y"}) {
+            QVERIFY(writeFileAtomically(file(folder + std::string("/b.npy")), "bb"));
+            QVERIFY(writeFileAtomically(file(folder + std::string("/sub/a.npy")), "a"));
+        }
+        const auto x = itemOf(file("x"));
+        const auto y = itemOf(file("y"));
+        QVERIFY(x && y);
+        QCOMPARE(x->id(), y->id());
+        QCOMPARE(x->bytes(), 3);
+        QCOMPARE(itemFromJson(toJson(*x))->id(), x->id());
+        QVERIFY(writeFileAtomically(file("y/b.npy"), "bc"));
+        QVERIFY(itemOf(file("y"))->id() != x->id());
+        const auto one = itemOf(file("x/b.npy"));
+        QVERIFY(one);
+        QCOMPARE(one->entry(), std::string("b.npy"));
+        QVERIFY(one->id() != x->id());
+        QVERIFY(!itemOf(file("none")));
+        QVERIFY(writeFileAtomically(file("y/odd\"name"), "x"));
+        QCOMPARE(itemOf(file("y")).error().code, ErrorCode::BadInput);
+    }
+
+    /// A model's weights travel with it, what else lies there does not.
+    void modelsTakeTheirWeights()
+    {
+        QVERIFY(writeFileAtomically(file("net.onnx"), "...net.onnx.data..."));
+        QVERIFY(writeFileAtomically(file("net.onnx.data"), "weights"));
+        QVERIFY(writeFileAtomically(file("private.txt"), "no"));
+        const auto item = modelItem(file("net.onnx"));
+        QVERIFY2(item, item ? "" : item.error().text().c_str());
+        QCOMPARE(item->files.size(), std::size_t{2});
+        QCOMPARE(item->entry(), std::string("net.onnx"));
+        QCOMPARE(item->files[1].path, std::string("net.onnx.data"));
+    }
+
+    void mirroredFilesGrow()
+    {
+        std::vector<std::string> events;
+        Mirror mirror(m_folder.path().toStdString(), [&](std::string_view line) { events.emplace_back(line); });
+        const std::string messages = "a login's words\n{\"file\":\"run/metrics.jsonl\",\"at\":0,\"size\":4}\nabcd"
+                                     "{\"alive\":true}\n{\"file\":\"events.jsonl\",\"at\":0,\"size\":9}\n{\"a\":1}\n{"
+                                     "{\"file\":\"run/metrics.jsonl\",\"at\":2,\"size\":1}\nX"
+                                     "{\"file\":\"events.jsonl\",\"at\":9,\"size\":7}\n\"b\":2}\n"
+                                     "{\"file\":\"run/sub/empty\",\"at\":0,\"size\":0}\n";
+        for (const char c : messages) // in the smallest pieces
+            QVERIFY(mirror.take(std::string_view(&c, 1)));
+        QCOMPARE(*readFile(file("metrics.jsonl")), std::string("abX"));
+        QCOMPARE(events, (std::vector<std::string>{"{\"a\":1}", "{\"b\":2}"}));
+        QVERIFY(readFile(file("sub/empty")));
+        QCOMPARE(mirror.have().at("run/metrics.jsonl"), 3);
+        QCOMPARE(mirror.have().at("events.jsonl"), 16);
+        QVERIFY(mirror.take("{\"hashes\":{\"run/metrics.jsonl\":\"" + sha256("abY") + "\",\"run/sub/empty\":\""
+                            + sha256("") + "\"}}\n"));
+        QVERIFY(!mirror.ended());
+        QVERIFY(mirror.take("{\"end\":true}\n"));
+        QVERIFY(mirror.ended());
+        QCOMPARE(mirror.removeDamaged(), (std::vector<std::string>{"run/metrics.jsonl"}));
+        QVERIFY(!readFile(file("metrics.jsonl")));
+    }
+
+    void strangeMessages_data()
+    {
+        QTest::addColumn<QByteArray>("message");
+        QTest::newRow("outside") << QByteArray(R"({"file":"run/../../x","at":0,"size":1})");
+        QTest::newRow("absolute") << QByteArray(R"({"file":"/etc/x","at":0,"size":1})");
+        QTest::newRow("hidden") << QByteArray(R"({"file":"run/.x","at":0,"size":1})");
+        QTest::newRow("a gap") << QByteArray(R"({"file":"run/x","at":5,"size":1})");
+        QTest::newRow("negative") << QByteArray(R"({"file":"run/x","at":0,"size":-1})");
+        QTest::newRow("no JSON") << QByteArray("{]");
+        QTest::newRow("through a link") << QByteArray(R"({"file":"run/link","at":0,"size":1})");
+    }
+
+    void strangeMessages()
+    {
+        QFETCH(QByteArray, message);
+        QTemporaryDir folder;
+        QVERIFY(QFile::link(m_folder.path() + "/target", folder.path() + "/link"));
+        Mirror mirror(folder.path().toStdString(), [](std::string_view) {});
+        QVERIFY(!mirror.take(message.toStdString() + "\nx"));
+        QVERIFY(!QFile::exists(m_folder.path() + "/target"));
+    }
+
+    void failuresAreExplained_data()
+    {
+        QTest::addColumn<int>("status");
+        QTest::addColumn<QString>("said");
+        QTest::addColumn<QString>("error");
+        QTest::newRow("no program") << 127 << "sh: 1: planloom: not found"
+                                    << "no planloom over there";
+        QTest::newRow("key") << 255 << "ada@gpu1: Permission denied (publickey)."
+                             << "key is not accepted";
+        QTest::newRow("name") << 255 << "ssh: Could not resolve hostname gpu1: Name or service not known"
+                              << "no host of that name";
+        QTest::newRow("route") << 255 << "ssh: connect to host gpu1 port 22: No route to host"
+                               << "no way leads there";
+        QTest::newRow("refused") << 255 << "ssh: connect to host gpu1 port 22: Connection refused"
+                                 << "no way leads there";
+        QTest::newRow("host key") << 255 << "Host key verification failed."
+                                  << "host's key is not known";
+        QTest::newRow("else") << 255 << ""
+                              << "ssh ended";
+        QTest::newRow("killed there") << 137 << ""
+                                      << "exit status 137";
+    }
+
+    void failuresAreExplained()
+    {
+        QFETCH(int, status);
+        QFETCH(QString, said);
+        QFETCH(QString, error);
+        const auto text =
+            QString::fromStdString(explain(*targetFromUrl("ssh://ada@gpu1"), {status, 0}, said.toStdString()).text());
+        QVERIFY2(text.contains(error) && text.contains("ssh://ada@gpu1"), qPrintable(text));
+        const std::string killed = explain(*targetFromUrl("ssh://ada@gpu1"), {0, 9}, {}).text();
+        QVERIFY2(killed.find("ssh here was killed by signal 9") != std::string::npos, killed.c_str());
+    }
+
+private:
+    [[nodiscard]] std::string file(const std::string &name) const { return m_folder.path().toStdString() + "/" + name; }
+    QTemporaryDir m_folder;
+};
+
+QTEST_GUILESS_MAIN(TestRemote)
+#include "tst_remote.moc"
