@@ -21,6 +21,7 @@ constexpr double kMostScale = 4;
 constexpr double kFitScale = 1.5; // a small cluster is not blown up further than this
 constexpr double kLinkReach = 4;  // pixels beside a link that still hit it
 constexpr double kMargin = 4;
+constexpr std::size_t kManyDevices = 1024;
 constexpr int kSharpenAfter = 120; // milliseconds without a movement
 
 } // namespace
@@ -84,7 +85,10 @@ void ClusterMap::setSelection(DeviceId device, int stage)
     m_device = known ? device : DeviceId();
     m_stage = stage;
     describeForReaders();
-    update();
+    if (drawnAhead() && !aggregated()) // the picture has it
+        redraw();
+    else
+        update();
 }
 
 void ClusterMap::setLink(int link)
@@ -122,7 +126,7 @@ void ClusterMap::setLinkFrom(int vertex)
 void ClusterMap::moved()
 {
     m_fitted = false;
-    if (!aggregated() || m_picture.isNull())
+    if (!drawnAhead() || m_picture.isNull())
         return redraw();
     m_sharpen.start();
     update();
@@ -181,6 +185,11 @@ void ClusterMap::zoom(double factor, const QPointF &around)
 void ClusterMap::resizeEvent(QResizeEvent *) { arrange(); }
 
 bool ClusterMap::aggregated() const { return m_collapsed || ClusterLayout::kDeviceWidth * m_scale < kLeastDevice; }
+
+bool ClusterMap::drawnAhead() const
+{
+    return aggregated() || (m_cluster && m_cluster->devices().size() > kManyDevices);
+}
 
 QRectF ClusterMap::boxOf(DeviceId device) const
 {

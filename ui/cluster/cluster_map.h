@@ -83,8 +83,9 @@ protected:
     bool event(QEvent *event) override;
 
 private:
-    void redraw(); ///< m_picture, too
-    void moved();  ///< by the user; the picture goes along as it is, and is drawn anew when the movement is over
+    void redraw();                         ///< m_picture, too
+    [[nodiscard]] bool drawnAhead() const; ///< from m_picture: there is too much to draw for every movement
+    void moved(); ///< by the user; the picture goes along as it is, and is drawn anew when the movement is over
     void arrange();
     void place();
     void zoom(double factor, const QPointF &around);

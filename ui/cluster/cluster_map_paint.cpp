@@ -91,7 +91,7 @@ void ClusterMap::paintMap(QPainter &painter) const
 
 void ClusterMap::paintPicture(QPainter &painter)
 {
-    if (!aggregated())
+    if (!drawnAhead())
         return paintMap(painter);
     const qreal ratio = devicePixelRatioF();
     if (m_stale || m_picture.size() != size() * ratio) {
@@ -117,7 +117,7 @@ void ClusterMap::paintPicture(QPainter &painter)
         paintMarkedLinks(painter);
         paintNetworks(painter);
     }
-    if (m_device.valid()) {
+    if (m_device.valid() && aggregated()) {
         painter.setPen(QPen(theme().accent, 3));
         painter.setBrush(Qt::NoBrush);
         painter.drawRoundedRect(toPixel(m_layout.nodes[m_cluster->device(m_device).node.index()]), 3, 3);
