@@ -2,6 +2,8 @@
 #pragma once
 
 #include "engine/base/files.h"
+#include "engine/compile/compile.h"
+#include "engine/memory/measured_times.h"
 #include "engine/plan/fingerprint.h"
 #include "engine/run/settings.h"
 #include "engine/run/summary.h"
@@ -10,6 +12,7 @@
 #include <QDir>
 #include <QString>
 
+#include <optional>
 #include <string>
 
 namespace planloom::ui::testing {
@@ -75,6 +78,37 @@ inline bool writeRun(const QString &folder, const plan::Document &document, cons
     return write("plan.json", plan::toJson(document)) && write("request.json", run::toJson(request))
         && write("metrics.jsonl", metrics) && write("summary.json", run::toJson(summary))
         && (!made.traced || trace::writeTrace(trace, (folder + QStringLiteral("/trace.pltrace")).toStdString()).ok());
+}
+
+/// Where the run in @p folder, of @p document with a memory policy of clock=measured, goes on by measured times.
+inline constexpr std::int64_t kCourseChange = 4;
+
+/// Adds what such a run measures, each operator @p seconds, and the trace of the steps that follow from it: a
+/// simulation of them, which is returned. Nothing if it could not.
+inline std::optional<simulate::Simulation> addMeasuredCourse(const QString &folder, const plan::Document &document,
+                                                             double seconds)
+{
+    const auto program = compile::compilePlan(document.plan, document.subject);
+    if (!program)
+        return std::nullopt;
+    memory::RunTimes times{kCourseChange, {}};
+    for (const program::Rank &rank : program->ranks) {
+        const std::size_t operators = program->body(rank.bodies.front()).training.graph.ops().size();
+        times.ranks.push_back(
+            {std::vector<double>(operators * static_cast<std::size_t>(document.plan.microBatches), seconds), 1 << 20,
+             seconds, seconds});
+    }
+    auto simulation = simulate::simulatePlan(document.plan, document.subject, {true, false, nullptr, &times});
+    const std::string base = folder.toStdString() + "/";
+    if (!simulation || !writeFileAtomically(base + run::kMeasuredTimesFile, memory::toJson(times)))
+        return std::nullopt;
+    trace::Trace trace = simulation->trace;
+    trace.clock = "wall";
+    trace.plan = plan::fingerprint(document);
+    for (trace::Record &record : trace.records)
+        record.step = static_cast<std::int32_t>(kCourseChange);
+    return trace::writeTrace(trace, base + run::kMeasuredTraceFile) ? std::optional(*std::move(simulation))
+                                                                    : std::nullopt;
 }
 
 } // namespace planloom::ui::testing

@@ -201,7 +201,9 @@ private Q_SLOTS:
         const TableModel &model = *panel.table()->tableModel();
         QCOMPARE(model.rowCount(), 1);
         const auto column = [&](const QString &name) {
-            return static_cast<std::size_t>(model.headers().indexOf(name));
+            const QStringList headers = model.headers();
+            const auto of = std::ranges::find_if(headers, [&](const QString &header) { return header.contains(name); });
+            return static_cast<std::size_t>(of - headers.begin());
         };
         const auto cell = [&](const QString &name) { return model.row(0)[column(name)]; };
         QCOMPARE(cell(QStringLiteral("Table")).text.toStdString(), bench.exchange().sparse.tables[0].parameter);
@@ -334,6 +336,13 @@ private Q_SLOTS:
         QVERIFY(computed() && panel.current());
         QVERIFY2(panel.textLabel()->text().contains(QStringLiteral("keep nothing")),
                  qPrintable(panel.textLabel()->text()));
+        const auto isShown = [&] { // the plan's own bar is as long as a step of progress
+            const auto own = std::ranges::find_if(panel.methods()->bars(), &Bar::marked);
+            const double kept = bench.exchange().averaging.effectiveShare();
+            const double wanted = kept > 0 ? bench.seconds() / kept : 0;
+            return own != panel.methods()->bars().end() && std::abs(own->value - wanted) <= 1e-9 * wanted;
+        };
+        QVERIFY(isShown());
         const plan::Document &document = *bench.state.document();
         const auto times = planners::averagingTimes(document.plan, document.subject);
         QVERIFY(times.ok());
@@ -343,6 +352,7 @@ private Q_SLOTS:
         QTest::mouseClick(panel.takeButton(), Qt::LeftButton);
         QVERIFY(bench.exchange().averaging == best);
         QVERIFY(computed() && !panel.takeButton()->isVisible());
+        QVERIFY(isShown());
     }
 
     /// A cell for each pair of rounds and delay; keys walk over them, Enter takes one.

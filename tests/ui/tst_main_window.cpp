@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/ui/run_folder.h"
 #include "tests/ui/studio_fixture.h"
 #include "tests/ui/watched_main.h"
 
@@ -89,6 +90,7 @@ private Q_SLOTS:
     void replicasShareALineOfMemory();
     void runViewComparesPredictedAndMeasured();
     void runViewTellsIterationsFromStepsByGradients();
+    void aChangedCourseHasItsOwnPrediction();
     void helpHasPages();
     void theWholeStory();
 
@@ -1084,6 +1086,58 @@ void TestMainWindow::runViewTellsIterationsFromStepsByGradients()
     QVERIFY(later.ok() && later->later);
     QCOMPARE(*rows.row(1)[1].number, later->later->iterationSeconds);
     QCOMPARE(*rows.row(0)[1].number, m_state->simulation()->report.iterationSeconds);
+}
+
+/// Steps by measured times are held against the prediction by these, in the Run view and on the timeline.
+void TestMainWindow::aChangedCourseHasItsOwnPrediction()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    QVERIFY(m_state->editPlan(QStringLiteral("measured"), [](plan::Plan &plan) {
+        for (plan::Stage &stage : plan.stages) {
+            stage.memory.filter = plan::MemoryFilter::Delta;
+            stage.memory.clock = plan::MemoryClock::Measured;
+        }
+    }));
+    QTRY_VERIFY_WITH_TIMEOUT(m_state->simulationCurrent(), 20'000);
+    const plan::Document document = *m_state->document();
+    const double logical = m_state->simulation()->report.iterationSeconds;
+    const QTemporaryDir work;
+    const QString folder = work.filePath(QStringLiteral("measured.run"));
+    QVERIFY(testing::writeRun(folder, document, {.steps = 9}));
+    const auto later = testing::addMeasuredCourse(folder, document, 0.004);
+    QVERIFY(later && later->report.iterationSeconds > 2 * logical && later->report.speedupOverOneDevice == 0);
+    QVERIFY(m_state->openRun(folder));
+    QTRY_VERIFY_WITH_TIMEOUT(m_state->run().change && m_state->run().predicted(), 20'000);
+    QCOMPARE(m_state->run().change->predicted, later->report.iterationSeconds);
+    auto *view = static_cast<RunView *>(m_window->view(QStringLiteral("Run")));
+    const TableModel &rows = *view->table()->tableModel();
+    QTRY_VERIFY(rows.rowCount() > 1 && rows.row(1)[0].text == QStringLiteral("By measured times, from step 4 on"));
+    QCOMPARE(rows.row(0)[0].text, QStringLiteral("Iteration time, up to step 3"));
+    QCOMPARE(*rows.row(0)[1].number, logical);
+    QCOMPARE(*rows.row(1)[1].number, later->report.iterationSeconds);
+    const auto &steps = m_state->run().steps;
+    QCOMPARE(*rows.row(0)[2].number, run::medianSeconds({steps.begin(), steps.begin() + 4}));
+    QCOMPARE(*rows.row(1)[2].number, run::medianSeconds({steps.begin() + 4, steps.end()}));
+    QVERIFY(rows.row(2)[0].text.contains(QStringLiteral("from step 4 on")));
+    QVERIFY(view->statusLabel()->text().contains(QStringLiteral("by measured times from step 4 on")));
+    for (const QLineSeries *mark : view->changes()) {
+        QVERIFY(mark->isVisible());
+        QCOMPARE(mark->points().front().x(), 4.0);
+    }
+    auto *timeline = static_cast<TimelineView *>(m_window->view(QStringLiteral("Timeline")));
+    QTRY_VERIFY2(timeline->footerText().contains(QStringLiteral("from step 4 on by measured times")),
+                 qPrintable(timeline->footerText()));
+    QVERIFY(timeline->otherCourseButton()->isVisibleTo(timeline));
+    timeline->otherCourseButton()->click();
+    QTRY_VERIFY_WITH_TIMEOUT(m_state->measuredOrigin().measuredFrom && m_state->measuredOrigin().simulation, 20'000);
+    QCOMPARE(m_state->measuredOrigin().simulation->report.iterationSeconds, later->report.iterationSeconds);
+    QVERIFY(m_state->measuredIsOfDocument() && m_state->simulation()->report.iterationSeconds == logical);
+    QTRY_VERIFY2(timeline->footerText().contains(QStringLiteral("by measured times, from step 4 on"))
+                     && timeline->footerText().contains(QStringLiteral("(1.00 × predicted)")),
+                 qPrintable(timeline->footerText()));
+    timeline->otherCourseButton()->click();
+    QTRY_VERIFY_WITH_TIMEOUT(!m_state->measuredOrigin().measuredFrom, 20'000);
+    QTRY_COMPARE(m_state->measuredOrigin().simulation, m_state->simulation());
 }
 
 void TestMainWindow::helpHasPages()

@@ -12,6 +12,7 @@
 #include <QAreaSeries>
 #include <QLegendMarker>
 #include <QLineSeries>
+#include <QRegularExpression>
 #include <QSignalSpy>
 #include <QTest>
 
@@ -29,6 +30,7 @@ private Q_SLOTS:
     void legendsAreOfWhatIsDrawn();
     void knobsEditAllStagesAndAreUndone();
     void budgetIsSimulatedAtOnce();
+    void figuresOfAnEarlierPlanAreMarked();
     void decisionsSortAndSelect();
     void tensorsSelectTheirTask();
     void budgetsAreThoseOfTheDecisions();
@@ -135,6 +137,22 @@ void TestMemoryView::knobsEditAllStagesAndAreUndone()
     QCOMPARE(hosted->currentText(), QStringLiteral("nothing"));
 }
 
+/// While the plan cannot be simulated; the message has a budget with which it can.
+void TestMemoryView::figuresOfAnEarlierPlanAreMarked()
+{
+    choose(QStringLiteral("delta"));
+    const QString said = m_view->summary();
+    m_view->knobs()->budget()->setValue(1);
+    QTRY_VERIFY_WITH_TIMEOUT(m_state->simulationOutdated(), 30'000);
+    QVERIFY(m_view->pale());
+    QCOMPARE(m_view->summary(), QStringLiteral("! Of the last plan that could be simulated: ") + said);
+    const auto would = QRegularExpression(QStringLiteral("budget=(\\d+)% would do")).match(m_message);
+    QVERIFY2(would.hasMatch(), qPrintable(m_message));
+    m_view->knobs()->budget()->setValue(would.captured(1).toInt());
+    settle();
+    QVERIFY(!m_view->pale() && !m_view->summary().startsWith(QLatin1Char('!')));
+}
+
 void TestMemoryView::budgetIsSimulatedAtOnce()
 {
     choose(QStringLiteral("delta"));
@@ -172,6 +190,18 @@ void TestMemoryView::decisionsSortAndSelect()
         const double bytes = *table->tableModel()->row(source)[kBytes].number;
         QVERIFY(bytes <= last);
         last = bytes;
+    }
+    // On the timeline's clock: when what needs the room starts.
+    for (std::size_t row = 0; row < moves.decisions.size(); ++row) {
+        const MemoryMoves::Decision &decision = moves.decisions[row];
+        const trace::Trace &trace = m_state->simulation()->trace;
+        const auto starts = std::ranges::find_if(trace.records, [&](const trace::Record &record) {
+            return trace.ranks[static_cast<std::size_t>(record.rank)].device
+                == m_state->cluster()->device(moves.tensors[decision.tensor].device).name
+                && trace.tasks[static_cast<std::size_t>(record.task)].id == decision.room;
+        });
+        QVERIFY2(starts != trace.records.end(), decision.room.c_str());
+        QCOMPARE(*table->tableModel()->row(static_cast<int>(row))[0].number, static_cast<double>(starts->start));
     }
     const QModelIndex first = table->model()->index(0, 1);
     QTest::mouseClick(table->viewport(), Qt::LeftButton, {}, table->visualRect(first).center());

@@ -507,6 +507,26 @@ private Q_SLOTS:
         QVERIFY(!dot.running());
         QCOMPARE(failed.size(), 1);
     }
+
+    /// Last, as it gives settings a place.
+    void choicesOutliveTheView()
+    {
+        const testing::OwnSettings settings;
+        {
+            GraphPage page;
+            page.setColorBy(ColorBy::Memory);
+            page.showProperties(false);
+        }
+        GraphPage again;
+        again.resize(900, 500); // with room for both
+        again.show();
+        QCOMPARE(again.colorBy(), ColorBy::Memory);
+        QVERIFY(!again.properties()->isVisible());
+        again.showProperties(true);
+        GraphPage third;
+        third.show();
+        QVERIFY(third.properties()->isVisible());
+    }
 };
 
 PLANLOOM_UI_MAIN(TestModelView)

@@ -87,6 +87,7 @@ private Q_SLOTS:
     void aRunOfAnotherModelIsNotCompared();
     void aRunLiesBesideItsOwnPrediction();
     void aRoundLiesBesideItsPrediction();
+    void aPredictionHasItsMerges();
     void aSimulatorsTraceIsNotMeasured();
     void versionsAreLines();
     void aResumedRunBeginsWhereItWentOn();
@@ -490,6 +491,44 @@ void TestTimelineView::aRoundLiesBesideItsPrediction()
     QCOMPARE(model.anchorStep(), 4);
     QCOMPARE(box->value(), 4);
     QVERIFY2(box->text().startsWith(QStringLiteral("Steps 4–7")), qPrintable(box->text()));
+}
+
+/// Those of the averages that its round begins, three steps later; lines say where steps begin. An opened trace is
+/// shown at its last whole round.
+void TestTimelineView::aPredictionHasItsMerges()
+{
+    QVERIFY(testing::planWithAverages(*m_state, "dasgd,local_steps=4,delay=3"));
+    const TimelineModel &model = m_view->model();
+    const auto averages = model.averages(model.rows().front(), {model.begin(), model.end()});
+    const auto whole = [](const TimelineModel::Average &average) { return average.snapshot && average.merge; };
+    QVERIFY(std::ranges::count_if(averages, whole) > 0);
+    QVERIFY(std::ranges::none_of(averages, [](const auto &average) { return average.snapshot && !average.merge; }));
+    const auto steps = model.stepBegins({model.begin(), model.end()});
+    QVERIFY(steps.size() > 4 && steps[4].step == 4);
+    canvas().viewport().showAll();
+    const auto isLine = [&](const QImage &picture, std::int64_t time) {
+        const auto x = static_cast<int>(canvas().viewport().axis().toPixel(static_cast<double>(time)));
+        return picture.pixelColor(TimelinePainter::kGutter + x, picture.height() - 40) == theme().border;
+    };
+    QVERIFY(isLine(canvas().grab().toImage(), steps[2].time));
+
+    agent::TrainRequest request;
+    request.settings.steps = 14;
+    QVERIFY(m_state->startRun(request));
+    QTRY_COMPARE_WITH_TIMEOUT(m_state->run().phase, RunData::Phase::Finished, 20'000);
+    QTemporaryDir folder;
+    const QString path = folder.filePath(QStringLiteral("trace.pltrace"));
+    QVERIFY(trace::writeTrace(m_state->measured(), path.toStdString()));
+    QVERIFY(m_state->openTrace({path}));
+    QTRY_COMPARE_WITH_TIMEOUT(m_state->measuredPath(), path, 20'000);
+    QCOMPARE(model.anchorStep(), 8);
+    const trace::Window round = model.round(8).window;
+    const TimeAxis &axis = canvas().viewport().axis();
+    QVERIFY(axis.begin() <= static_cast<double>(round.begin) && axis.end() >= static_cast<double>(round.end));
+    QVERIFY(axis.span() < 2 * static_cast<double>(round.end - round.begin));
+    const auto shown = model.stepBegins(round);
+    QCOMPARE(shown.front().step, 8);
+    QVERIFY(isLine(canvas().grab().toImage(), shown[1].time));
 }
 
 /// Each from its snapshot to its merge. The first merge is of a round before, the last snapshot is not merged.

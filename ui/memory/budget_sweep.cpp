@@ -121,7 +121,8 @@ void BudgetSweep::fill()
             most = std::max(most, point.overhead);
     for (const planners::MemoryCurve &curve : m_sweep.curves) {
         const auto line = static_cast<int>(&curve - m_sweep.curves.data());
-        std::vector<Cell> row{{policyName(curve.filter), {}, theme().ofSeries(line)}};
+        const QString dashes = line < kSeriesColors ? QString() : QStringLiteral(" ┄"); // as its line
+        std::vector<Cell> row{{policyName(curve.filter) + dashes, {}, theme().ofSeries(line)}};
         row.front().toolTip = line < kSeriesColors ? tr("Its line is solid") : tr("Its line is dashed");
         for (std::size_t s = 0; s < curve.points.size(); ++s) {
             const planners::MemoryCurve::Point &point = curve.points[s];

@@ -52,7 +52,12 @@ TableData decisionTable(const std::shared_ptr<const MemoryMoves> &moves,
         ratio.toolTip = QObject::tr("Seconds to the host and back, over those of recomputing it");
         Cell score = figureCell(what.score);
         score.toolTip = QObject::tr("The policy's score: the smallest is evicted first");
-        return {secondsCell(what.seconds),
+        Cell at{nanosecondsText(decision.at), static_cast<double>(decision.at)};
+        at.toolTip =
+            QObject::tr("On the timeline's clock: when the run starts that needs the room. By the policy's own "
+                        "clock, which knows no waiting, %1")
+                .arg(secondsText(what.seconds));
+        return {at,
                 textCell(tensor.name),
                 textCell(actionText(what.action)),
                 {bytesText(what.bytes), static_cast<double>(what.bytes)},

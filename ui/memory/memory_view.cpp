@@ -285,7 +285,8 @@ void MemoryView::refreshDevices()
     const QString current = m_devices->currentText();
     m_devices->clear();
     m_devices->addItems(names);
-    m_devices->setCurrentIndex(std::max(0, static_cast<int>(names.indexOf(current))));
+    const int only = names.size() == 2 ? 1 : 0; // of one device the categories are shown
+    m_devices->setCurrentIndex(std::max(only, static_cast<int>(names.indexOf(current))));
 }
 
 void MemoryView::refreshCurves()
@@ -297,7 +298,7 @@ void MemoryView::refreshCurves()
     m_budget->clear();
     m_budget->setVisible(false);
     if (!simulation || simulation->memory.empty()) {
-        m_summary->setText(tr("No simulation yet."));
+        say(tr("No simulation yet."));
         m_chart->hide();
         m_live->setDevice(std::nullopt);
         showAge();
@@ -370,10 +371,11 @@ void MemoryView::showAllDevices()
     m_samples->setVisible(false);
     m_peak->replace(peak ? QList<QPointF>{{peak->seconds * time.factor, total(*peak) * unit.factor}}
                          : QList<QPointF>{});
-    m_chart->setTitles(QString::fromUtf8(time.name), QLatin1String(unit.name));
+    m_chart->setTitles(tr("time (%1)").arg(QString::fromUtf8(time.name)),
+                       tr("in use (%1)").arg(QLatin1String(unit.name)));
     m_chart->setRanges(end * time.factor, largest * unit.factor * 1.05);
     showCapacity(capacity, unit.factor, end * time.factor);
-    m_summary->setText(fitText(simulation.report));
+    say(fitText(simulation.report));
 }
 
 void MemoryView::showDevice(std::size_t rank)
@@ -399,7 +401,8 @@ void MemoryView::showDevice(std::size_t rank)
     const auto *peak = peakOf(points);
     m_peak->replace(peak ? QList<QPointF>{{peak->seconds * time.factor, total(*peak) * unit.factor}}
                          : QList<QPointF>{});
-    m_chart->setTitles(QString::fromUtf8(time.name), QLatin1String(unit.name));
+    m_chart->setTitles(tr("time (%1)").arg(QString::fromUtf8(time.name)),
+                       tr("in use (%1)").arg(QLatin1String(unit.name)));
     m_chart->setRanges(end * time.factor, static_cast<double>(device.peakBytes) * unit.factor * 1.05);
     showCapacity(static_cast<double>(device.capacityBytes), unit.factor, end * time.factor);
     QString text = tr("Reserved %1 of %2").arg(bytesText(device.peakBytes), bytesText(device.capacityBytes));
@@ -407,7 +410,7 @@ void MemoryView::showDevice(std::size_t rank)
         text += tr("; %1 of it state of samples").arg(bytesText(static_cast<std::int64_t>(samples)));
     if (peak)
         text += tr("; peak in use %1 at %2").arg(bytesText(peak->total()), secondsText(peak->seconds));
-    m_summary->setText(text + showStalls(rank, time.factor));
+    say(text + showStalls(rank, time.factor));
     showBudget(rank);
 }
 

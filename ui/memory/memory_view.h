@@ -72,6 +72,7 @@ private:
     void refreshTabs();
     void connectLive();
     void showMoment();
+    void say(const QString &summary);
     void showAge();
     void pickMoment(double x, double y);
     [[nodiscard]] std::optional<std::size_t> shownRank() const; ///< of all devices, the one with the largest peak
@@ -93,6 +94,7 @@ private:
 
     QComboBox *m_devices;
     QLabel *m_summary;
+    QString m_said; ///< of what is shown, without a mark of its age
     MemoryChart *m_chart;
     QSplitter *m_split;
     DataTable *m_table;

@@ -156,7 +156,17 @@ void MemoryView::showAge()
     for (Veil *veil : m_veils)
         veil->setCurrent(!old);
     m_live->setPale(old);
-    m_summary->setToolTip(old ? tr("Of the plan before the last edit") : QString());
+    m_summary->setEnabled(!old);
+    m_summary->setText(!old ? m_said
+                           : state()->simulationOutdated()
+                           ? tr("! Of the last plan that could be simulated: %1").arg(m_said)
+                           : tr("Of the plan before the last edit: %1").arg(m_said));
+}
+
+void MemoryView::say(const QString &summary)
+{
+    m_said = summary;
+    showAge();
 }
 
 } // namespace planloom::ui

@@ -7,6 +7,7 @@
 #include <QEvent>
 #include <QHBoxLayout>
 #include <QPainter>
+#include <QSettings>
 #include <QVBoxLayout>
 
 #include <algorithm>
@@ -19,6 +20,10 @@ constexpr int kWideEnough = 520;  // pixels for the graph and its properties sid
 constexpr int kHighEnough = 210;  // for one below the other
 constexpr int kLeastBeside = 110; // height at which properties beside the graph are of use
 constexpr int kLegendMargin = 8;  // of pictures
+
+const QString kColorKey = QStringLiteral("model/color");
+const QString kPropertiesKey = QStringLiteral("model/properties");
+const QString kSizesKeys[] = {QStringLiteral("model/sizes-high"), QStringLiteral("model/sizes-wide")};
 
 } // namespace
 
@@ -33,6 +38,7 @@ GraphPage::GraphPage(QWidget *parent)
       m_button(new QToolButton(m_controls))
 {
     build();
+    restore();
     connect(m_canvas, &GraphCanvas::currentChanged, this, &GraphPage::describeCurrent);
     connect(m_colorBy, &QComboBox::currentIndexChanged, this, &GraphPage::recolor);
     connect(m_button, &QToolButton::clicked, this, &GraphPage::showProperties);
@@ -76,6 +82,27 @@ void GraphPage::build()
     setFocusProxy(m_canvas);
 }
 
+/// As it was left in an earlier start.
+void GraphPage::restore()
+{
+    const QSettings settings;
+    if (const int at = m_colorBy->findData(settings.value(kColorKey, -1)); at >= 0)
+        m_colorBy->setCurrentIndex(at);
+    if (settings.contains(kPropertiesKey))
+        m_asked = settings.value(kPropertiesKey).toBool();
+    for (const bool wide : {false, true})
+        m_sizes[wide ? 1 : 0] = settings.value(kSizesKeys[wide ? 1 : 0]).toByteArray();
+    m_splitter->restoreState(m_sizes[0]);
+    m_splitter->setOrientation(Qt::Vertical);
+    connect(m_colorBy, &QComboBox::activated, this,
+            [this] { QSettings().setValue(kColorKey, m_colorBy->currentData()); });
+    connect(m_splitter, &QSplitter::splitterMoved, this, [this] {
+        const std::size_t at = m_splitter->orientation() == Qt::Horizontal ? 1 : 0;
+        m_sizes[at] = m_splitter->saveState();
+        QSettings().setValue(kSizesKeys[at], m_sizes[at]);
+    });
+}
+
 void GraphPage::arrange()
 {
     const bool wide = width() >= kWideEnough;
@@ -84,6 +111,8 @@ void GraphPage::arrange()
         m_splitter->setOrientation(orientation);
         const int length = wide ? width() : height();
         m_splitter->setSizes({length * 3 / 5, length * 2 / 5});
+        m_splitter->restoreState(m_sizes[wide ? 1 : 0]);
+        m_splitter->setOrientation(orientation);
     }
     const bool room = wide ? height() >= kLeastBeside : height() >= kHighEnough;
     const bool shown = m_asked.value_or(room);
@@ -94,6 +123,7 @@ void GraphPage::arrange()
 void GraphPage::showProperties(bool shown)
 {
     m_asked = shown;
+    QSettings().setValue(kPropertiesKey, shown);
     arrange();
 }
 
@@ -135,7 +165,11 @@ void GraphPage::setFigures(FiguresPtr figures)
     describe();
 }
 
-void GraphPage::setColorBy(ColorBy by) { m_colorBy->setCurrentIndex(m_colorBy->findData(static_cast<int>(by))); }
+void GraphPage::setColorBy(ColorBy by)
+{
+    m_colorBy->setCurrentIndex(m_colorBy->findData(static_cast<int>(by)));
+    QSettings().setValue(kColorKey, m_colorBy->currentData());
+}
 
 void GraphPage::recolor()
 {

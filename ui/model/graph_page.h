@@ -10,13 +10,15 @@
 #include "ui/model/graph_canvas.h"
 #include "ui/model/properties_pane.h"
 
+#include <array>
 #include <memory>
 #include <optional>
 
 namespace planloom::ui {
 
 /// The graph with the legend of its colours and the properties of its current box: beside the graph in a wide view,
-/// below it in a high one. In a view without room for both the properties are hidden until they are asked for.
+/// below it in a high one. In a view without room for both the properties are hidden until they are asked for. What the
+/// user chose of colours, properties and sizes is there in the next start (QSettings).
 class GraphPage final : public QWidget {
     Q_OBJECT
 
@@ -52,6 +54,7 @@ protected:
 
 private:
     void build();
+    void restore();
     void arrange();
     void recolor();
     void describe();
@@ -64,7 +67,8 @@ private:
     QWidget *m_controls;
     QComboBox *m_colorBy;
     QToolButton *m_button;
-    std::optional<bool> m_asked; ///< whether the user wants the properties; nothing: as there is room
+    std::array<QByteArray, 2> m_sizes; ///< of the splitter in a high and in a wide view, as the user left them
+    std::optional<bool> m_asked;       ///< whether the user wants the properties; nothing: as there is room
     std::shared_ptr<const graph::Graph> m_graph;
     FiguresPtr m_figures;
 };

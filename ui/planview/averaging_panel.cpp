@@ -19,13 +19,41 @@
 
 namespace planloom::ui {
 
+namespace {
+
+/// As long as a step of progress: a convex merge throws a part of each step away.
+Bar barOf(const planners::ExchangeChoice &method)
+{
+    Bar bar{qt(method.name), 0, 0, qt(method.refusal), method.asPlanned};
+    if (!method.refusal.empty())
+        return bar;
+    const QString step = secondsText(method.seconds.step);
+    const double kept = method.effectiveShare;
+    bar.toolTip =
+        AveragingPanel::tr("%1 a step, %2 of it waiting for exchanges").arg(step, secondsText(method.seconds.exposed));
+    if (kept <= 0) {
+        bar.text = AveragingPanel::tr("%1 a step; merges keep nothing of its progress").arg(step);
+        return bar;
+    }
+    bar.value = method.effectiveSeconds();
+    bar.part = method.seconds.exposed / kept;
+    bar.text = secondsText(bar.value);
+    if (kept < 1) {
+        bar.text = AveragingPanel::tr("%1 (%2 a step)").arg(bar.text, step);
+        bar.toolTip += AveragingPanel::tr("; merges keep %1 of its progress").arg(percentText(kept, 0));
+    }
+    return bar;
+}
+
+} // namespace
+
 AveragingPanel::AveragingPanel(QWidget *parent)
     : QWidget(parent),
       m_text(new QLabel(this)),
       m_take(new QPushButton(this)),
       m_hidden(new BarList({}, this)),
       m_chart(new PlainChart(tr("A step's time by delay"), tr("delay d (steps)"), {}, this)),
-      m_methods(new BarList(tr("Step time by method; hatched: waiting for exchanges"), this)),
+      m_methods(new BarList(tr("Time of a step of progress by method; hatched: waiting for exchanges"), this)),
       m_rounds(new RoundMap(this)),
       m_roundsVeil(new Veil(m_rounds)),
       m_job(tr("Delays and methods"))
@@ -141,15 +169,8 @@ void AveragingPanel::take(const Result<planners::AveragingFigures> &figures, con
     offer(*figures, averaging);
     draw(*figures, averaging);
     std::vector<Bar> bars;
-    for (const planners::ExchangeChoice &method : figures->methods) {
-        Bar bar{qt(method.name), method.seconds.step, method.seconds.exposed, qt(method.refusal), method.asPlanned};
-        if (method.refusal.empty()) {
-            bar.text = secondsText(method.seconds.step);
-            bar.toolTip =
-                tr("%1 a step, %2 of it waiting for exchanges").arg(bar.text, secondsText(method.seconds.exposed));
-        }
-        bars.push_back(std::move(bar));
-    }
+    for (const planners::ExchangeChoice &method : figures->methods)
+        bars.push_back(barOf(method));
     m_methods->set(std::move(bars));
 }
 
@@ -206,7 +227,7 @@ void AveragingPanel::draw(const planners::AveragingFigures &figures, const plan:
     for (const planners::DelayPoint &point : figures.byDelay)
         points << QPointF(static_cast<double>(point.delay), point.seconds * unit.factor);
     const double last = points.isEmpty() ? 1 : points.back().x();
-    m_chart->setTitles(tr("delay d (steps)"), QString::fromUtf8(unit.name));
+    m_chart->setTitles(tr("delay d (steps)"), tr("step (%1)").arg(QString::fromUtf8(unit.name)));
     m_chart->setRanges(last, most * unit.factor * 1.05);
     if (m_chart->x()->tickInterval() < 1) { // of steps there is no half
         m_chart->x()->setTickInterval(1);

@@ -340,7 +340,7 @@ void PlanView::refreshTables()
 void PlanView::refreshStages()
 {
     const auto &document = state()->document();
-    m_stages->set(document ? stageTable(*document, report()) : TableData());
+    m_stages->set(document ? stageTable(*document, report(), report() ? state()->why().get() : nullptr) : TableData());
     m_stages->showRow(state()->selection().stage.value);
 }
 

@@ -66,15 +66,24 @@ Cell memoryCell(const simulate::DeviceReport *fullest)
 }
 
 /// @p seconds: as secondsOfStages() has them.
-Cell timeCell(const plan::Plan &plan, std::optional<double> seconds)
+Cell timeCell(const plan::Plan &plan, std::optional<double> seconds, const plan::StageWhy *why)
 {
     Cell cell{seconds ? secondsText(*seconds) : QObject::tr("…"), seconds};
     cell.toolTip = !plan.admm
         ? QObject::tr(
-            "Forward + backward of one replica's slice of a micro-batch; the bar compares with the slowest stage")
+            "Forward + backward of one replica's slice of a micro-batch, the sum of its layers' costs: what the plan "
+            "adds to them (copies, recomputation) or saves (gradients of tables that are exchanged by rows) is not in "
+            "it, so that an iteration may be shorter. The bar compares with the slowest stage")
         : plan.admm->parallel == admm::Parallel::Asynchronous
         ? QObject::tr("What the busiest worker computes for a version of the parameters, as simulated")
         : QObject::tr("What the slowest worker computes in an iteration of ADMM, as simulated");
+    if (!plan.admm && why != nullptr)
+        cell.toolTip +=
+            QObject::tr(". As simulated, %1 computes for %2 in an iteration: forward %3, backward %4, again %5")
+                .arg(qt(why->device))
+                .arg(secondsText(why->forwardSeconds + why->backwardSeconds + why->recomputeSeconds),
+                     secondsText(why->forwardSeconds), secondsText(why->backwardSeconds),
+                     secondsText(why->recomputeSeconds));
     return cell;
 }
 
@@ -194,10 +203,11 @@ bool editSharding(StudioState &state, std::size_t stage, const QString &text)
 
 } // namespace
 
-TableData stageTable(const plan::Document &document, const simulate::Report *report)
+TableData stageTable(const plan::Document &document, const simulate::Report *report, const plan::Why *why)
 {
     TableData table{{QObject::tr("Stage"), QObject::tr("Devices"), QObject::tr("Recompute"), QObject::tr("Keep"),
-                     QObject::tr("Layers"), QObject::tr("Replicas"), QObject::tr("Time"), QObject::tr("Parameters"),
+                     QObject::tr("Layers"), QObject::tr("Replicas"),
+                     document.plan.admm ? QObject::tr("Time") : QObject::tr("Layers' time"), QObject::tr("Parameters"),
                      QObject::tr("Warm-up"), QObject::tr("Peak memory"), QObject::tr("Tensor parts"),
                      QObject::tr("ZeRO"), QObject::tr("Sharding")},
                     {}};
@@ -208,9 +218,10 @@ TableData stageTable(const plan::Document &document, const simulate::Report *rep
     const auto fullest = report ? leadingDevices(document, *report, shareOf)
                                 : std::vector<const simulate::DeviceReport *>(plan.stages.size());
     const planners::KeptStages locks = locksOf(document);
-    const QString keepTip = QObject::tr("Planning again with what is kept leaves the stage its layers and its number of "
-                                        "devices. Planners that can: %1")
-                                .arg(plannersWithLocks());
+    const QString keepTip =
+        QObject::tr("Planning again with what is kept leaves the stage its layers and its number of "
+                    "devices. Planners that can: %1")
+            .arg(plannersWithLocks());
     for (std::size_t s = 0; s < plan.stages.size(); ++s) {
         const plan::Stage &stage = plan.stages[s];
         const auto replicas = static_cast<double>(stage.replicas());
@@ -225,7 +236,7 @@ TableData stageTable(const plan::Document &document, const simulate::Report *rep
         Cell keep{stageLocked(locks, stage) ? QObject::tr("yes") : QObject::tr("no"), std::nullopt};
         keep.check = stageLocked(locks, stage);
         keep.toolTip = keepTip;
-        Cell time = timeCell(plan, seconds[s]);
+        Cell time = timeCell(plan, seconds[s], why != nullptr && s < why->stages.size() ? &why->stages[s] : nullptr);
         time.bar = slowest > 0 ? seconds[s].value_or(0) / slowest : 0;
         Cell layers = typed(QObject::tr("%1 – %2").arg(stage.firstLayer).arg(stage.lastLayer - 1),
                             static_cast<double>(stage.firstLayer),

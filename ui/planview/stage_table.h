@@ -25,8 +25,9 @@ enum class StageColumn {
     Sharding
 };
 
-/// The plan's stages as rows; @p report, if it is of this plan, gives the memory.
-TableData stageTable(const plan::Document &document, const simulate::Report *report);
+/// The plan's stages as rows; @p report, if it is of this plan, gives the memory, and @p why, likewise, what stages
+/// compute as simulated.
+TableData stageTable(const plan::Document &document, const simulate::Report *report, const plan::Why *why = nullptr);
 
 /// Applies the text that the user entered into cell (@p stage, @p column). False if it was refused; the state has shown
 /// the reason.

@@ -137,7 +137,7 @@ void drawSent(PlainChart &chart, const std::vector<QLineSeries *> &lines, const 
             points << QPointF(where.x(), sent(kChartStrategies[s], where) * unit.factor);
         lines[s]->replace(points);
     }
-    chart.setTitles(axis, QLatin1String(unit.name));
+    chart.setTitles(axis, TablePanel::tr("sent (%1)").arg(QLatin1String(unit.name)));
     chart.setRanges(at.back().x(), most * unit.factor * 1.05);
 }
 
@@ -243,10 +243,10 @@ void TablePanel::take(const Result<std::vector<TableFigures>> &figures)
 
 void TablePanel::fill()
 {
-    TableData contents{{tr("Table"), tr("Size"), tr("α"), tr("Prior")}, {}};
+    TableData contents{{tr("Table"), tr("Size"), tr("Looked up (α)"), tr("Prior rows")}, {}};
     for (const plan::TableStrategyRow &row : plan::kTableStrategies)
-        contents.headers << QString::fromUtf8(row.name);
-    contents.headers << tr("Fastest");
+        contents.headers << tr("Step, %1").arg(QString::fromUtf8(row.name));
+    contents.headers << tr("Fastest step");
     for (const TableFigures &figures : m_figures)
         contents.rows.push_back(rowOf(figures));
     const int rows = std::clamp(static_cast<int>(contents.rows.size()), 1, kMostRowsSeen);

@@ -101,6 +101,10 @@ void ReplicaPanel::take(const ReplicaLines &lines)
             marker->setVisible(isNamed || i == 0);
     }
     m_meanModel->replace(lines.meanModel);
+    m_meanModel->setName(lines.meanModel.isEmpty() ? tr("mean model, held out")
+                                                   : tr("mean model, held out: %1 in step %2")
+                                                         .arg(lines.meanModel.back().y(), 0, 'f', 4)
+                                                         .arg(lines.meanModel.back().x(), 0, 'f', 0));
     for (QLegendMarker *marker : m_lossChart->chart()->legend()->markers(m_meanModel))
         marker->setVisible(!lines.meanModel.isEmpty());
     applyColors();

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace planloom::ui {
 
@@ -49,17 +50,22 @@ Cell errorCell(double predicted, double measured)
 /// Median seconds of a run's steps.
 struct StepSeconds {
     double own = 0;
-    std::int64_t thenFrom = 0; ///< the first step by gradients behind iterations of ADMM; 0: there is none
+    std::int64_t thenFrom = 0; ///< the first step by gradients behind iterations of ADMM, or by measured times behind
+                               ///< those by the logical clock; 0: there is none
     double then = 0;           ///< of those
     double thenPredicted = 0;  ///< 0: not known
+    bool byMeasured = false;   ///< those are by measured times
 };
 
-/// By the summary, or before there is one by the steps, of which iterations of ADMM alone have an objective.
+/// By the summary, or before there is one by the steps, of which iterations of ADMM alone have an objective; of a run
+/// that changed its course by the steps of each.
 StepSeconds stepSeconds(const RunData &run)
 {
+    if (const auto courses = run.courses(); courses.size() == 2)
+        return {courses[0].measured, courses[1].fromStep, courses[1].measured, courses[1].predicted, true};
     if (run.summary)
         return {run.summary->iterationSecondsMedian, run.summary->thenFrom, run.summary->thenSecondsMedian,
-                run.summary->thenSecondsPredicted};
+                run.summary->thenSecondsPredicted, false};
     const auto hasObjective = [](const run::StepMetrics &step) { return step.objective > 0; };
     const bool changes = run.origin.laterSeconds || (!run.steps.empty() && hasObjective(run.steps.front()));
     const auto change = changes ? std::ranges::find_if_not(run.steps, hasObjective) : run.steps.end();
@@ -99,6 +105,54 @@ void addEfficiency(const plan::ModelWork &work, double predicted, double onDevic
                               errorCell(expected.mfu, own.mfu)});
 }
 
+/// Times of steps by the prediction that they belong to, and speeds by the newest of these. @p comparable: the plan's
+/// own devices trained.
+void addTimes(const RunData &run, const simulate::Report &predicted, bool comparable, TableData &table)
+{
+    const auto timeError = [&](double expected, double measured) {
+        return comparable ? errorCell(expected, measured) : Cell{RunView::tr("on processors"), 0.0};
+    };
+    const auto times = [&](const QString &name, double expected, double measured) {
+        table.rows.push_back({{name, {}}, secondsCell(expected), secondsCell(measured), timeError(expected, measured)});
+    };
+    const StepSeconds steps = stepSeconds(run);
+    times(steps.byMeasured ? RunView::tr("Iteration time, up to step %1").arg(steps.thenFrom - 1)
+                           : RunView::tr("Iteration time"),
+          predicted.iterationSeconds, steps.own);
+    if (steps.thenFrom > 0)
+        times((steps.byMeasured ? RunView::tr("By measured times, from step %1 on")
+                                : RunView::tr("By gradients, from step %1 on"))
+                  .arg(steps.thenFrom),
+              steps.thenPredicted, steps.then);
+    const bool newer = steps.byMeasured && steps.then > 0;
+    const double samples = predicted.samplesPerIteration();
+    const double measured = newer ? steps.then : steps.own;
+    const double speed = measured > 0 ? samples / measured : 0;
+    const double expected = newer ? samples / steps.thenPredicted : predicted.samplesPerSecond;
+    table.rows.push_back({{newer ? RunView::tr("Samples per second, from step %1 on").arg(steps.thenFrom)
+                                 : RunView::tr("Samples per second"),
+                           {}},
+                          {QString::number(expected, 'f', 1), expected},
+                          {measured > 0 ? QString::number(speed, 'f', 1) : QStringLiteral("–"), speed},
+                          timeError(expected, speed)});
+    addEfficiency(run.origin.work, expected, comparable ? speed : 0, speed, table);
+}
+
+/// What samples that were held out say, where there are any: nothing predicts that.
+void addHeldOut(const RunData &run, TableData &table)
+{
+    if (!run.summary || !run.summary->evaluation)
+        return;
+    const run::Validation &seen = *run.summary->evaluation;
+    const auto row = [&](const QString &name, const QString &text, double value) {
+        table.rows.push_back({{name, {}}, {QStringLiteral("–"), 0.0}, {text, value}, {QStringLiteral("–"), 0.0}});
+    };
+    if (std::isfinite(seen.loss))
+        row(RunView::tr("Held-out loss (%1 samples)").arg(seen.samples), QString::number(seen.loss, 'f', 4), seen.loss);
+    if (seen.accuracy >= 0)
+        row(RunView::tr("Held-out accuracy"), percentText(seen.accuracy), seen.accuracy);
+}
+
 } // namespace
 
 RunView::RunView(StudioState *state, QWidget *parent)
@@ -115,6 +169,8 @@ RunView::RunView(StudioState *state, QWidget *parent)
       m_rows(new RowsPanel(this)),
       m_loss(m_lossChart->addLine(tr("loss"), 0)),
       m_speed(m_speedChart->addLine(tr("samples per second"), 2)),
+      m_changes{m_lossChart->addLine(tr("by measured times from here on"), 3),
+                m_speedChart->addLine(tr("by measured times from here on"), 3)},
       m_tabs(new QTabWidget(this)),
       m_table(new DataTable(this)),
       m_log(new QPlainTextEdit(this))
@@ -230,6 +286,12 @@ void RunView::refreshStatus()
                     .arg(run.steps.back().step)
                     .arg(run.steps.back().loss, 0, 'f', 4)
                     .arg(run.steps.back().samplesPerSecond, 0, 'f', 1);
+    if (const auto courses = run.courses(); courses.size() == 2)
+        text += tr("  ·  predicted %1 a step up to step %2, %3 by measured times from step %4 on")
+                    .arg(secondsText(courses[0].predicted))
+                    .arg(courses[1].fromStep - 1)
+                    .arg(secondsText(courses[1].predicted))
+                    .arg(courses[1].fromStep);
     if (run.phase != RunData::Phase::None && state()->document() && !state()->runIsOfDocument())
         text += tr("  ·  its plan: %1, not the open one").arg(run.origin.name);
     m_status->setText(text);
@@ -259,6 +321,14 @@ void RunView::refreshCharts()
     m_speedChart->setRanges(last, fastest * 1.05);
     m_loss->replace(thin(loss));
     m_speed->replace(thin(speed));
+    const auto &change = state()->run().change;
+    for (const auto &[chart, line] : {std::pair(m_lossChart, m_changes[0]), std::pair(m_speedChart, m_changes[1])}) {
+        const bool seen = change && static_cast<double>(change->fromStep) <= last;
+        const double x = seen ? static_cast<double>(change->fromStep) : 0;
+        line->replace(seen ? QList<QPointF>{{x, chart->y()->min()}, {x, chart->y()->max()}} : QList<QPointF>());
+        line->setVisible(seen);
+        chart->chart()->legend()->setVisible(seen);
+    }
 }
 
 void RunView::refreshTable()
@@ -267,28 +337,9 @@ void RunView::refreshTable()
     TableData table{{tr("Figure"), tr("Predicted"), tr("Measured"), tr("Prediction error")}, {}};
     const simulate::Report *predicted = run.predicted();
     const bool comparable = !run.summary || run.summary->ranksOnProcessors == 0;
-    const auto timeError = [&](double expected, double measured) {
-        return comparable ? errorCell(expected, measured) : Cell{tr("on processors"), 0.0};
-    };
     if (predicted && run.phase != RunData::Phase::None) {
-        const StepSeconds steps = stepSeconds(run);
-        const double measured = steps.own;
-        const bool known = measured > 0;
-        table.rows.push_back({{tr("Iteration time"), {}},
-                              {secondsText(predicted->iterationSeconds), predicted->iterationSeconds},
-                              secondsCell(measured),
-                              timeError(predicted->iterationSeconds, measured)});
-        if (steps.thenFrom > 0)
-            table.rows.push_back({{tr("By gradients, from step %1 on").arg(steps.thenFrom), {}},
-                                  secondsCell(steps.thenPredicted),
-                                  secondsCell(steps.then),
-                                  timeError(steps.thenPredicted, steps.then)});
-        const double speed = known ? predicted->samplesPerIteration() / measured : 0;
-        table.rows.push_back({{tr("Samples per second"), {}},
-                              {QString::number(predicted->samplesPerSecond, 'f', 1), predicted->samplesPerSecond},
-                              {known ? QString::number(speed, 'f', 1) : QStringLiteral("–"), speed},
-                              timeError(predicted->samplesPerSecond, speed)});
-        addEfficiency(run.origin.work, predicted->samplesPerSecond, comparable ? speed : 0, speed, table);
+        addTimes(run, *predicted, comparable, table);
+        addHeldOut(run, table);
         for (std::size_t k = 0; k < predicted->devices.size(); ++k) {
             const bool has = run.summary && k < run.summary->peakBytesMeasured.size();
             const std::int64_t peak = has ? run.summary->peakBytesMeasured[k] : 0;
@@ -324,6 +375,8 @@ void RunView::applyIcons()
     m_lookCloser->setIcon(icon(QStringLiteral("zoom-in")));
     m_loss->setPen(QPen(theme().ofSeries(0), 2));
     m_speed->setPen(QPen(theme().ofSeries(2), 2));
+    for (QLineSeries *line : m_changes)
+        line->setPen(QPen(theme().text, 1, Qt::DashLine));
 }
 
 void RunView::resizeEvent(QResizeEvent *event)

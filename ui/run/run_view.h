@@ -16,6 +16,8 @@
 #include "ui/widgets/chart.h"
 #include "ui/widgets/data_table.h"
 
+#include <array>
+
 class QLineSeries;
 
 namespace planloom::ui {
@@ -32,6 +34,8 @@ public:
     [[nodiscard]] QPushButton *lookCloserButton() { return m_lookCloser; }
     [[nodiscard]] QLabel *statusLabel() { return m_status; }
     [[nodiscard]] DataTable *table() { return m_table; }
+    /// Where the run changed its course, in the charts of loss and of throughput.
+    [[nodiscard]] const std::array<QLineSeries *, 2> &changes() const { return m_changes; }
     [[nodiscard]] ReplicaPanel *replicaPanel() { return m_replicas; }
     [[nodiscard]] RowsPanel *rowsPanel() { return m_rows; }
     [[nodiscard]] AdmmPanel *admmPanel() { return m_admm; }
@@ -69,6 +73,8 @@ private:
     QBoxLayout *m_charts = nullptr;
     QLineSeries *m_loss;
     QLineSeries *m_speed;
+    std::array<QLineSeries *, 2> m_changes; ///< in the charts of loss and of throughput: from here on the run goes by
+                                            ///< what it has measured
     QTabWidget *m_tabs;
     DataTable *m_table;
     QPlainTextEdit *m_log;

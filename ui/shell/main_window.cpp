@@ -430,6 +430,9 @@ void MainWindow::refreshStatus()
             facts << tr("%1 samples/s").arg(report.samplesPerSecond, 0, 'f', 1);
             facts << tr("bubbles %1").arg(percentText(report.bubbleFraction));
             facts << (report.fits ? tr("fits in memory") : tr("! does not fit in memory"));
+        } else if (!m_state->simulating()) {
+            facts << (m_state->simulation() ? tr("! cannot be simulated; figures are of the last plan that could")
+                                            : tr("! cannot be simulated"));
         }
     } else {
         facts << tr("no plan");

@@ -24,7 +24,7 @@ const PlanOrigin &MeasuredTrace::origin() const { return m_file ? m_origin : m_r
 void MeasuredTrace::setPrediction(const PlanOrigin &origin)
 {
     m_run.setPrediction(origin);
-    if (!m_origin.sameAs(origin.fingerprint) || m_origin.simulation)
+    if (!m_origin.sameAs(origin.fingerprint) || m_origin.simulation || m_origin.measuredFrom)
         return;
     const QString contents = std::exchange(m_origin, origin).contents;
     m_origin.contents = contents;
@@ -32,7 +32,7 @@ void MeasuredTrace::setPrediction(const PlanOrigin &origin)
 
 bool MeasuredTrace::setFilePrediction(const PlanOrigin &origin)
 {
-    if (!m_file || !m_origin.sameAs(origin.fingerprint))
+    if (!m_file || !m_origin.sameAs(origin.fingerprint) || m_origin.measuredFrom != origin.measuredFrom)
         return false;
     m_origin.simulation = origin.simulation;
     m_origin.index = origin.index;

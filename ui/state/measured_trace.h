@@ -32,7 +32,8 @@ public:
     /// The plan that made it, and its own prediction.
     [[nodiscard]] const PlanOrigin &origin() const;
 
-    /// The prediction of a plan has come: it is that of a run and of a file that the same plan made.
+    /// The prediction of a plan has come: it is that of a run and of a file that the same plan made, but for a file of
+    /// steps by measured times, whose prediction is another one.
     void setPrediction(const PlanOrigin &origin);
     /// The file's own plan was simulated. False: another file is shown by now, or none.
     bool setFilePrediction(const PlanOrigin &origin);

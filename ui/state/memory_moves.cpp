@@ -36,13 +36,27 @@ memory::CopyTimes copyTimesOf(const program::Program &program, const program::Ra
     return memory::limitsOf(document.plan.stages[stage.index()].memory, {}, link.bandwidth).copies;
 }
 
-void addDecision(MemoryMoves &moves, const program::Program &program, const program::MemoryDecision &made,
-                 std::size_t tensor, const memory::CopyTimes &copies)
+/// When each task of the Program first starts in a trace, nanoseconds; -1: never.
+std::vector<std::int64_t> startsIn(const trace::Trace &trace, std::size_t tasks)
 {
+    std::vector<std::int64_t> starts(tasks, -1);
+    for (const trace::Record &record : trace.records)
+        if (record.task >= 0 && static_cast<std::size_t>(record.task) < tasks) {
+            std::int64_t &start = starts[static_cast<std::size_t>(record.task)];
+            start = start < 0 ? record.start : std::min(start, record.start);
+        }
+    return starts;
+}
+
+void addDecision(MemoryMoves &moves, const program::Program &program, const program::MemoryDecision &made,
+                 std::size_t tensor, const memory::CopyTimes &copies, const std::vector<std::int64_t> &starts)
+{
+    const TaskId when = made.room.valid() ? made.room : made.task;
     const memory::Decision &what = made.what;
     const double trip = copies.roundTrip(what.bytes);
     const bool isCounted = what.ratio > 0 && std::isfinite(what.ratio); // the ratio is of the trip
-    moves.decisions.push_back({tensor, what, idOf(program, made.task), idOf(program, made.room), trip,
+    moves.decisions.push_back({tensor, what, idOf(program, made.task), idOf(program, made.room),
+                               when.valid() ? std::max<std::int64_t>(starts[when.index()], 0) : 0, trip,
                                isCounted ? trip / what.ratio : what.cost});
 }
 
@@ -136,13 +150,15 @@ std::shared_ptr<const MemoryMoves> memoryMoves(const program::Program &program, 
         numbers[{each.rank.index(), {moved.tensor, moved.microBatch}}] = moves.tensors.size();
         moves.tensors.push_back(std::move(tensor));
     }
+    const std::vector<std::int64_t> starts = startsIn(trace, program.tasks.size());
     for (std::size_t r = 0; r < program.ranks.size(); ++r) {
         const program::Rank &rank = program.ranks[r];
         if (rank.decisions.empty())
             continue;
         const memory::CopyTimes copies = copyTimesOf(program, rank, document);
         for (const program::MemoryDecision &decision : rank.decisions)
-            addDecision(moves, program, decision, numbers.at({r, {decision.tensor, decision.microBatch}}), copies);
+            addDecision(moves, program, decision, numbers.at({r, {decision.tensor, decision.microBatch}}), copies,
+                        starts);
     }
     addPools(moves, program, trace);
     addStalls(moves, program, trace);

@@ -31,8 +31,10 @@ struct MemoryMoves {
     struct Decision {
         std::size_t tensor = 0; ///< in tensors
         memory::Decision what;
-        std::string task; ///< id of the copy to the host, or of the run in which it is made again
-        std::string room; ///< id of the run that there is room for then
+        std::string task;    ///< id of the copy to the host, or of the run in which it is made again
+        std::string room;    ///< id of the run that there is room for then
+        std::int64_t at = 0; ///< nanoseconds of the iteration as simulated: when that run starts, or `task` without
+                             ///< one; what.seconds is by the policy's own clock, which knows no waiting
         /// Seconds of the copies there and back, and of what would run again in their place, as the director counts it.
         double copySeconds = 0;
         double againSeconds = 0;

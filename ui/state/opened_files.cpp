@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/state/opened_files.h"
 
+#include "engine/base/files.h"
 #include "engine/plan/fingerprint.h"
 #include "ui/state/file_kind.h"
 
 #include <QDir>
 #include <QFileInfo>
+#include <QRegularExpression>
 
 #include <utility>
 #include <vector>
@@ -28,6 +30,19 @@ QStringList plansBeside(const QString &path)
             plans << folder.filePath(name);
     }
     return plans;
+}
+
+/// Of "trace.measured.pltrace" the contents of the measured.json beside it; of numbered ones that with the number.
+std::optional<memory::RunTimes> timesBeside(const QString &path)
+{
+    static const QRegularExpression form(QStringLiteral("^trace\\.(measured(\\.\\d+)?)\\.pltrace$"));
+    const QFileInfo trace(path);
+    const auto match = form.match(trace.fileName());
+    if (!match.hasMatch())
+        return std::nullopt;
+    const auto text = readFile(trace.dir().filePath(match.captured(1) + QStringLiteral(".json")).toStdString());
+    auto times = text ? memory::runTimesFromJson(*text) : Result<memory::RunTimes>(text.error());
+    return times ? std::optional(*std::move(times)) : std::nullopt;
 }
 
 } // namespace
@@ -69,6 +84,11 @@ TraceSource sourceOf(const trace::Trace &trace, const trace::Index &index, const
             continue;
         source.origin.fingerprint = fingerprint;
         source.origin.name = nameOf(document->plan);
+        source.origin.measures = measures(document->plan);
+        if (source.origin.measures)
+            source.times = timesBeside(path);
+        if (source.times)
+            source.origin.measuredFrom = source.times->fromStep;
         source.document = std::make_shared<const plan::Document>(*std::move(document));
         break;
     }

@@ -17,6 +17,11 @@ QString nameOf(const plan::Plan &plan)
              QString::fromUtf8(plan::name(plan.schedule.kind)));
 }
 
+bool measures(const plan::Plan &plan)
+{
+    return std::ranges::any_of(plan.stages, [](const plan::Stage &stage) { return stage.memory.measures(); });
+}
+
 QString contentsOf(const trace::Trace &trace, const trace::Index &index)
 {
     std::int32_t stages = 0;

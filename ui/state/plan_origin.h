@@ -25,6 +25,10 @@ struct PlanOrigin {
     plan::ModelWork work;                                   ///< of a sample; empty: not simulated
     std::optional<double> laterSeconds; ///< of a step by gradients behind iterations of ADMM (plan::Continuation)
 
+    bool measures = false;                    ///< a memory policy decides by what a run measures: it changes its course
+    std::optional<std::int64_t> measuredFrom; ///< of a trace of the steps behind that change: the first of them, and
+                                              ///< the prediction is by what the run has measured
+
     /// A plan made the trace, and it has not been found.
     [[nodiscard]] bool lacksPlan() const { return known() && name.isEmpty(); }
     [[nodiscard]] bool known() const { return !fingerprint.empty(); }
@@ -33,6 +37,9 @@ struct PlanOrigin {
 
 /// What a trace says of the plan that made it, see PlanOrigin::contents. Cost: O(tasks).
 QString contentsOf(const trace::Trace &trace, const trace::Index &index);
+
+/// Whether a memory policy of it decides by what a run measures (plan::MemoryClock::Measured).
+bool measures(const plan::Plan &plan);
 
 /// "gpt-nano on local:4, pipeline, 4 stages, gpipe".
 QString nameOf(const plan::Plan &plan);

@@ -67,6 +67,15 @@ Result<RunData> readRunFiles(const QString &folder)
     return run;
 }
 
+QString otherCourse(const QString &trace)
+{
+    const QFileInfo file(trace);
+    const QString first = QStringLiteral("trace.pltrace");
+    const QString measured = QString::fromUtf8(run::kMeasuredTraceFile);
+    const QString other = file.fileName() == first ? measured : file.fileName() == measured ? first : QString();
+    return !other.isEmpty() && file.dir().exists(other) ? file.dir().filePath(other) : QString();
+}
+
 bool hasCheckpoints(const QString &folder)
 {
     const QDir checkpoints(QDir(folder).filePath(QStringLiteral("checkpoints")));

@@ -102,6 +102,18 @@ void RunSession::setPrediction(const PlanOrigin &origin)
     }
 }
 
+void RunSession::setChange(const std::optional<compare::CourseChange> &change)
+{
+    if (!change && !m_data.change)
+        return;
+    m_data.change = change;
+    if (change)
+        m_data.log << tr("from step %1 on by measured times, predicted %2 s a step")
+                          .arg(change->fromStep)
+                          .arg(change->predicted, 0, 'f', 3);
+    Q_EMIT changed();
+}
+
 /// The new run has something to show.
 void RunSession::takeOver()
 {

@@ -46,6 +46,8 @@ public:
     [[nodiscard]] const PlanOrigin &traceOrigin() const { return m_before ? m_before->origin : m_data.origin; }
     /// The prediction of the plan with this origin has come.
     void setPrediction(const PlanOrigin &origin);
+    /// Of data()'s run; nothing: it has not changed its course (any more).
+    void setChange(const std::optional<compare::CourseChange> &change);
 
 Q_SIGNALS:
     void changed();                          ///< phase, steps, summary or log

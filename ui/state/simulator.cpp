@@ -3,6 +3,7 @@
 
 #include "engine/compile/compile.h"
 #include "engine/plan/fingerprint.h"
+#include "planners/common/memory_policy.h"
 #include "planners/common/why.h"
 #include "ui/state/freed_elsewhere.h"
 #include "ui/state/memory_curves.h"
@@ -69,6 +70,18 @@ std::optional<double> secondsBehindAdmm(const plan::Document &document)
     return seconds ? std::optional(*seconds) : std::nullopt;
 }
 
+/// With a budget that would do, where that is what is wrong: that of the first stage that has one.
+Error withRemedy(const Error &error, const plan::Document &document)
+{
+    const auto limited =
+        std::ranges::find_if(document.plan.stages, [](const plan::Stage &stage) { return stage.memory.limits(); });
+    if (limited == document.plan.stages.end())
+        return error;
+    planners::Problem problem;
+    problem.subject = document.subject;
+    return planners::withBudgetThatDoes(error, document.plan, problem, limited->memory);
+}
+
 std::vector<std::int64_t> sampleBytesOf(const program::Program &program)
 {
     std::vector<std::int64_t> bytes(program.ranks.size(), 0);
@@ -81,16 +94,16 @@ std::vector<std::int64_t> sampleBytesOf(const program::Program &program)
 
 } // namespace
 
-Simulator::Answer Simulator::answer(const plan::Document &document)
+Simulator::Answer Simulator::answer(const plan::Document &document, const memory::RunTimes *times)
 {
     Answer answer;
     const bool limits = std::any_of(document.plan.stages.begin(), document.plan.stages.end(),
                                     [](const plan::Stage &stage) { return stage.memory.limits(); });
     constexpr std::size_t kNamedDevices = 64; // bodies, which have the names of tensors, are one for each
     const bool named = (limits || document.plan.admm) && plan::devicesOf(document.plan).size() <= kNamedDevices;
-    const auto program = compile::compilePlan(document.plan, document.subject, {.bodies = named});
+    const auto program = compile::compilePlan(document.plan, document.subject, {.bodies = named, .times = times});
     if (!program) {
-        answer.error = QString::fromStdString(program.error().text());
+        answer.error = QString::fromStdString(withRemedy(program.error(), document).text());
         return answer;
     }
     auto simulation = simulate::simulate(*program, *document.subject.cluster);

@@ -4,6 +4,7 @@
 #include <QObject>
 #include <QString>
 
+#include "engine/memory/measured_times.h"
 #include "engine/plan/efficiency.h"
 #include "engine/plan/plan.h"
 #include "engine/simulate/simulate.h"
@@ -46,8 +47,8 @@ public:
     explicit Simulator(QObject *parent = nullptr);
     ~Simulator() override;
 
-    /// Any thread.
-    static Answer answer(const plan::Document &document);
+    /// Any thread. @p times: what a run has measured, for plans whose policies decide by that.
+    static Answer answer(const plan::Document &document, const memory::RunTimes *times = nullptr);
     void request(DocumentPtr document, bool hashSubject = false);
     void abandon(); ///< no answer to earlier requests
     [[nodiscard]] bool busy() const { return m_answered != m_asked; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The part of StudioState that loads and plans in the background.
 #include "engine/base/files.h"
+#include "engine/compare/side.h"
 #include "engine/import/pytorch_schedule.h"
 #include "planners/registry.h"
 #include "ui/state/file_kind.h"
@@ -10,6 +11,7 @@
 #include "ui/state/studio_state.h"
 #include "ui/state/whole_trace.h"
 
+#include <QDateTime>
 #include <QDir>
 #include <QFileInfo>
 
@@ -213,25 +215,55 @@ bool StudioState::openTrace(const QStringList &paths)
             if (simulationCurrent())
                 m_measured.setPrediction(documentOrigin());
             Q_EMIT measuredReset();
-            if (source.document && !measuredIsOfDocument())
-                predictOpened(source.document, source.origin);
+            if (source.document && (source.times || !measuredIsOfDocument()))
+                predictOpened(source.document, source.origin, source.times);
         };
     });
     return true;
 }
 
-/// The prediction of the plan of the opened trace, where another plan is open.
-void StudioState::predictOpened(const DocumentPtr &document, const PlanOrigin &origin)
+/// The prediction of the plan of the opened trace, where another plan is open, or the trace is of steps by measured
+/// times.
+void StudioState::predictOpened(const DocumentPtr &document, const PlanOrigin &origin,
+                                const std::optional<memory::RunTimes> &times)
 {
-    m_loading.add(tr("Simulating the plan of the trace"), [this, document, origin](Progress &) -> Job::Completion {
-        const Simulator::Answer answer = Simulator::answer(*document);
-        PlanOrigin simulated = origin;
-        simulated.simulation = answer.simulation;
-        simulated.index = answer.index;
-        simulated.laterSeconds = answer.laterSeconds;
-        return [this, simulated] {
-            if (simulated.simulation && m_measured.setFilePrediction(simulated))
-                Q_EMIT simulationChanged();
+    m_loading.add(tr("Simulating the plan of the trace"),
+                  [this, document, origin, times](Progress &) -> Job::Completion {
+                      const Simulator::Answer answer = Simulator::answer(*document, times ? &*times : nullptr);
+                      PlanOrigin simulated = origin;
+                      simulated.simulation = answer.simulation;
+                      simulated.index = answer.index;
+                      simulated.laterSeconds = answer.laterSeconds;
+                      return [this, simulated] {
+                          if (simulated.simulation && m_measured.setFilePrediction(simulated))
+                              Q_EMIT simulationChanged();
+                      };
+                  });
+}
+
+/// Of a run that decides by what it measures: as soon as that is in its folder, the prediction of what follows.
+void StudioState::watchCourse()
+{
+    const RunData &data = m_run.data();
+    const QFileInfo times(QDir(data.folder).filePath(QString::fromUtf8(run::kMeasuredTimesFile)));
+    const bool has = data.origin.measures && !data.folder.isEmpty() && times.exists();
+    const QString now = has ? times.filePath() + times.lastModified().toString(Qt::ISODateWithMs) : QString();
+    if (now == m_courseOf)
+        return;
+    m_courseOf = now;
+    if (!has) {
+        m_courseJob.abandon();
+        return m_run.setChange(std::nullopt);
+    }
+    m_courseJob.ask([this, now, folder = data.folder.toStdString()](Progress &) -> Job::Completion {
+        const auto document = plan::readPlan(folder + "/plan.json");
+        const auto change = document ? compare::courseChange(*document, folder)
+                                     : Result<std::optional<compare::CourseChange>>(document.error());
+        return [this, now, change] {
+            if (!change)
+                sayError(change.error());
+            else if (now == m_courseOf)
+                m_run.setChange(*change);
         };
     });
 }

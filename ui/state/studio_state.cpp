@@ -54,6 +54,7 @@ StudioState::StudioState(QObject *parent) : QObject(parent)
     connect(&m_search, &PlanSearch::changed, this, &StudioState::busyChanged);
     connect(&m_search, &PlanSearch::found, this, &StudioState::adoptPlan);
     connect(&m_run, &RunSession::changed, this, &StudioState::runChanged);
+    connect(&m_run, &RunSession::changed, this, &StudioState::watchCourse);
     connect(&m_run, &RunSession::failed, this,
             [this](const QString &why) { say(MessageLevel::Error, tr("The run failed: %1").arg(why)); });
     connect(&m_run, &RunSession::tablesChanged, this, [this] {
@@ -380,6 +381,7 @@ PlanOrigin StudioState::documentOrigin() const
     PlanOrigin origin;
     origin.fingerprint = documentFingerprint();
     origin.name = nameOf(m_document->plan);
+    origin.measures = measures(m_document->plan);
     if (simulationCurrent()) {
         origin.simulation = m_prediction.simulation;
         origin.index = m_prediction.index;

@@ -10,6 +10,7 @@
 #include "engine/plan/plan.h"
 #include "engine/simulate/simulate.h"
 #include "planners/interface/planner.h"
+#include "ui/state/latest_job.h"
 #include "ui/state/load_queue.h"
 #include "ui/state/measured_trace.h"
 #include "ui/state/plan_search.h"
@@ -215,7 +216,9 @@ private:
     void onSimulated(const DocumentPtr &document, const Simulator::Answer &answer);
     [[nodiscard]] const std::string &documentFingerprint() const; ///< empty until a new subject is hashed
     [[nodiscard]] PlanOrigin documentOrigin() const;
-    void predictOpened(const DocumentPtr &document, const PlanOrigin &origin);
+    void predictOpened(const DocumentPtr &document, const PlanOrigin &origin,
+                       const std::optional<memory::RunTimes> &times);
+    void watchCourse();
     void join(const std::shared_ptr<const import::Model> &model,
               const std::shared_ptr<const cluster::Cluster> &cluster);
     void sayError(const Error &error);
@@ -248,6 +251,8 @@ private:
     PlanSearch m_search;
     RunSession m_run;
     MeasuredTrace m_measured{m_run};
+    QString m_courseOf; ///< file and time of what the run has measured; empty: nothing
+    LatestJob m_courseJob{tr("The course by measured times")};
 };
 
 } // namespace planloom::ui

@@ -3,6 +3,8 @@
 
 #include "ui/widgets/text.h"
 
+#include <QDir>
+#include <QFileInfo>
 #include <QObject>
 
 namespace planloom::ui {
@@ -47,13 +49,39 @@ QString originText(const StudioState &state, const TimelineModel &model)
     return shown.arg(clock, origin.contents) + QStringLiteral("; ") + known;
 }
 
+/// That the run went on by measured times behind the steps that are shown.
+QString courseText(const StudioState &state, const TimelineModel &model)
+{
+    const auto &change = state.run().change;
+    const QString trace = shownTrace(state);
+    const bool ofRun = change && QFileInfo(trace).dir() == QDir(state.run().folder);
+    if (!model.hasMeasured() || !ofRun || state.measuredOrigin().measuredFrom)
+        return {};
+    return QObject::tr("! the run changed its course: from step %1 on by measured times, predicted %2, in a trace of "
+                       "their own")
+        .arg(change->fromStep)
+        .arg(secondsText(change->predicted));
+}
+
 } // namespace
+
+QString shownTrace(const StudioState &state)
+{
+    const QString &folder = state.run().folder;
+    return !state.measuredPath().isEmpty() || folder.isEmpty() ? state.measuredPath()
+                                                               : QDir(folder).filePath(QStringLiteral("trace.pltrace"));
+}
 
 QStringList timelineFacts(const StudioState &state, const TimelineModel &model)
 {
     QStringList facts;
     if (const auto &simulation = model.hasMeasured() ? state.measuredOrigin().simulation : state.simulation()) {
-        facts << QObject::tr("predicted iteration %1").arg(secondsText(simulation->report.iterationSeconds));
+        const auto &from = state.measuredOrigin().measuredFrom;
+        facts << (model.hasMeasured() && from
+                      ? QObject::tr("predicted iteration %1 by measured times, from step %2 on")
+                            .arg(secondsText(simulation->report.iterationSeconds))
+                            .arg(*from)
+                      : QObject::tr("predicted iteration %1").arg(secondsText(simulation->report.iterationSeconds)));
         facts << QObject::tr("bubbles %1 of compute time").arg(percentText(simulation->report.bubbleFraction));
         if (state.previousReport() && simulation == state.simulation())
             facts << QObject::tr("last edit: %1")
@@ -62,6 +90,8 @@ QStringList timelineFacts(const StudioState &state, const TimelineModel &model)
     }
     if (model.anchorStep() >= 0)
         addMeasuredFacts(state, model, facts);
+    if (const QString course = courseText(state, model); !course.isEmpty())
+        facts << course;
     if (const QString origin = originText(state, model); !origin.isEmpty())
         facts << origin;
     if (const std::size_t hidden = model.layout().hiddenRows(); hidden > 0)

@@ -263,6 +263,23 @@ std::vector<TimelineModel::Average> TimelineModel::averages(const Row &row, trac
     return found;
 }
 
+std::vector<TimelineModel::StepBegin> TimelineModel::stepBegins(trace::Window window) const
+{
+    constexpr std::size_t kMost = 500; // lines that are told apart
+    const std::vector<trace::Window> &steps = index(hasMeasured()).steps();
+    const std::int64_t offset = hasMeasured() ? 0 : m_offset;
+    std::vector<StepBegin> begins;
+    for (std::size_t s = 0; steps.size() > 1 && s < steps.size(); ++s) {
+        const bool recorded = steps[s].begin <= steps[s].end;
+        if (!recorded || steps[s].begin + offset < window.begin || steps[s].begin + offset > window.end)
+            continue;
+        if (begins.size() == kMost)
+            return {};
+        begins.push_back({static_cast<std::int64_t>(s), steps[s].begin + offset});
+    }
+    return begins;
+}
+
 std::int32_t TimelineModel::server(bool measured) const
 {
     const trace::Index &shown = index(measured);

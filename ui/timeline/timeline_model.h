@@ -51,6 +51,11 @@ public:
         std::optional<std::int64_t> merge;
     };
 
+    struct StepBegin {
+        std::int64_t step = 0;
+        std::int64_t time = 0; ///< nanoseconds, as shown: when its first task began
+    };
+
     TimelineModel();
     /// @p index: of simulation->trace; made here, if it is missing.
     void setPredicted(std::shared_ptr<const simulate::Simulation> simulation, IndexPtr index = nullptr);
@@ -144,6 +149,10 @@ public:
     /// where these are too many to be told apart. Cost: O(steps + those in the window * buckets * tasks of the lane in
     /// a step).
     [[nodiscard]] std::vector<Average> averages(const Row &row, trace::Window window) const;
+    /// The steps that begin in @p window (as shown), in their order: of the measured trace, where it has any, else of a
+    /// prediction that spans several; none where there is one step only, or where more than 500 of them do. Cost:
+    /// O(steps).
+    [[nodiscard]] std::vector<StepBegin> stepBegins(trace::Window window) const;
     /// When versions of a parameter server's parameters (program::ServerRows) were ready in @p window, both as shown,
     /// by one clock, ascending; nullopt where there are more than @p most. Cost: O(log slices + those in the window).
     [[nodiscard]] std::optional<std::vector<std::int64_t>> versions(bool measured, trace::Window window,

@@ -107,6 +107,7 @@ void TimelinePainter::paint(QPainter &painter, const TimelineScene &scene, const
     for (const TimelineScene &part : parts)
         paintRows(painter, part);
     painter.setClipRect(scene.area);
+    paintSteps(painter, scene);
     paintVersions(painter, scene);
     painter.setClipping(false);
     for (const TimelineScene &part : parts)
@@ -242,7 +243,7 @@ void TimelinePainter::paintBar(QPainter &painter, const TimelineScene &scene, co
         box.setWidth(box.width() - 1); // a gap keeps neighbours apart
         if (style.outline.isValid()) {
             fill(painter, box, style.outline);
-            fill(painter, box.adjusted(1, 1, -1, -1), style.fill);
+            fill(painter, box.adjusted(1, 1, -1, -1), style.texture);
         } else {
             fill(painter, box, style.texture);
         }
@@ -306,6 +307,31 @@ void TimelinePainter::paintAverages(QPainter &painter, const TimelineScene &scen
             mark(*average.snapshot, true);
         if (average.merge)
             mark(*average.merge, false);
+    }
+}
+
+/// A line through all rows where a step begins, with its number where there is room; none where they are too close.
+void TimelinePainter::paintSteps(QPainter &painter, const TimelineScene &scene)
+{
+    constexpr int kApart = 12;   // pixels: lines that are closer say nothing
+    constexpr int kNumbers = 56; // pixels: room for "step 1234"
+    const trace::Window window{std::llround(std::floor(scene.axis.begin())), std::llround(std::ceil(scene.axis.end()))};
+    const std::vector<TimelineModel::StepBegin> steps = scene.model->stepBegins(window);
+    const double span = steps.size() < 2 ? 0 : static_cast<double>(steps.back().time - steps.front().time);
+    const double apart =
+        span / scene.axis.nanosecondsPerPixel() / static_cast<double>(std::max<std::size_t>(steps.size() - 1, 1));
+    if (steps.size() > 1 && apart < kApart)
+        return;
+    const int high = QFontMetrics(m_small).height();
+    painter.setFont(m_small);
+    for (const TimelineModel::StepBegin &step : steps) {
+        const int x = scene.area.x() + static_cast<int>(std::floor(scene.axis.toPixel(static_cast<double>(step.time))));
+        fill(painter, QRect(x, scene.area.y(), 1, scene.area.height()), theme().border);
+        if (steps.size() > 1 && apart < kNumbers)
+            continue;
+        painter.setPen(theme().dimText);
+        painter.drawText(QRect(x + 3, scene.area.bottom() - high, kNumbers + 20, high),
+                         Qt::AlignLeft | Qt::AlignVCenter, QObject::tr("step %1").arg(step.step));
     }
 }
 

@@ -47,6 +47,7 @@ private:
     void paintMerged(QPainter &painter, const KindStyle &style, const trace::Bar &bar, const TimelineScene &scene,
                      const QRect &box);
     void paintAverages(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row);
+    void paintSteps(QPainter &painter, const TimelineScene &scene);
     void paintVersions(QPainter &painter, const TimelineScene &scene);
     void paintLabels(QPainter &painter, const TimelineScene &part);
     void paintDevice(QPainter &painter, const TimelineScene &part, const TimelineModel::Group &group);

@@ -2,6 +2,7 @@
 #include "ui/timeline/timeline_view.h"
 
 #include "engine/base/files.h"
+#include "ui/state/run_files.h"
 #include "ui/theme/theme.h"
 #include "ui/timeline/slice_table.h"
 #include "ui/timeline/timeline_facts.h"
@@ -37,6 +38,7 @@ TimelineView::TimelineView(StudioState *state, QWidget *parent)
       m_pathLine(new PathLine(m_model, this)),
       m_footer(new QLabel(this)),
       m_openPlan(new QPushButton(tr("Open its &plan…"), this)),
+      m_otherCourse(new QPushButton(this)),
       m_legend(new Legend(this)),
       m_rangePanel(new RangePanel(m_model, this)),
       m_analysisPanel(new AnalysisPanel(this)),
@@ -161,6 +163,10 @@ void TimelineView::makeBody()
     auto *bottom = new QHBoxLayout;
     bottom->addWidget(m_footer, 1);
     bottom->addWidget(m_openPlan);
+    bottom->addWidget(m_otherCourse);
+    m_otherCourse->hide();
+    connect(m_otherCourse, &QPushButton::clicked, this,
+            [this] { this->state()->openTrace({otherCourse(shownTrace(*this->state()))}); });
     bottom->setContentsMargins(0, 0, 6, 4);
     m_openPlan->setToolTip(tr("Open the plan that made this trace, to compare them"));
     connect(m_openPlan, &QPushButton::clicked, this, &TimelineView::planOfTraceAsked);
@@ -271,6 +277,8 @@ void TimelineView::onMeasuredReset()
     m_canvas->modelChanged(false);
     m_canvas->setFollow(state()->run().active());
     m_analysis->traceChanged();
+    if (!state()->run().active() && m_model.roundSteps() > 1)
+        m_canvas->viewport().showStep(m_model.anchorStep()); // of rounds the last whole one
     refreshContents();
 }
 
@@ -383,6 +391,10 @@ void TimelineView::refreshFooter()
     refreshPage();
     const bool ofOther = !state()->measured().ranks.empty() && !state()->measuredIsOfDocument();
     m_openPlan->setVisible(ofOther && state()->measuredOrigin().lacksPlan());
+    m_otherCourse->setText(state()->measuredOrigin().measuredFrom ? tr("Steps by the &logical clock")
+                                                                  : tr("Steps by m&easured times"));
+    m_otherCourse->setVisible(m_model.hasMeasured() && !state()->run().active()
+                              && !otherCourse(shownTrace(*state())).isEmpty());
 }
 
 void TimelineView::refreshTable()

@@ -45,6 +45,8 @@ public:
     void setStartPage(QWidget *page);
     [[nodiscard]] QString footerText() const { return m_footer->text(); }
     [[nodiscard]] QString pathSums() const { return m_pathLine->text(); }
+    /// Opens the trace of the run's other course; hidden: it has none.
+    [[nodiscard]] QPushButton *otherCourseButton() { return m_otherCourse; }
     [[nodiscard]] RangePanel *rangePanel() { return m_rangePanel; }
     [[nodiscard]] AnalysisPanel *analysisPanel() { return m_analysisPanel; }
     [[nodiscard]] TimelineCanvas *canvas() { return m_canvas; }
@@ -99,6 +101,7 @@ private:
     PathLine *m_pathLine; ///< sums of the critical path
     QLabel *m_footer;
     QPushButton *m_openPlan; ///< of a trace whose plan has not been found
+    QPushButton *m_otherCourse;
     Legend *m_legend;
     RangePanel *m_rangePanel;
     AnalysisPanel *m_analysisPanel;
