@@ -17,8 +17,7 @@ AnalysisPanel::AnalysisPanel(QWidget *parent)
 {
     auto *top = new QHBoxLayout;
     top->setContentsMargins(8, 2, 6, 2);
-    top->addWidget(m_title, 3);
-    top->addWidget(m_clocks, 2);
+    top->addWidget(m_clocks, 1);
     top->addWidget(m_align);
     top->addWidget(m_what);
     top->addWidget(m_save);
@@ -29,6 +28,8 @@ AnalysisPanel::AnalysisPanel(QWidget *parent)
     layout->setContentsMargins(0, 0, 0, 0);
     layout->setSpacing(0);
     layout->addLayout(top);
+    m_title->setContentsMargins(8, 0, 8, 2);
+    layout->addWidget(m_title);
     layout->addWidget(m_table, 1);
     m_what->addItems({tr("Late ranks"), tr("Collectives"), tr("Devices"), tr("Kernels")}); // by What
     m_what->setAccessibleName(tr("What the rows are"));
@@ -54,7 +55,6 @@ void AnalysisPanel::setFindings(FindingsPtr findings, bool isAligned)
     m_align->setVisible(isSkewed || isAligned);
     m_align->setChecked(isAligned);
     m_clocks->setText(!m_findings ? QString() : isAligned ? tr("clocks are aligned") : m_findings->skewText());
-    m_clocks->setVisible(!m_clocks->text().isEmpty());
     fill();
 }
 
