@@ -87,8 +87,8 @@ private Q_SLOTS:
                                1198.0 / static_cast<double>(document.plan.stages.front().replicas()), 0)
                      .value());
         QVERIFY(*seconds.front() > 5 * forward);
-        QCOMPARE(stageTable(document, &report).rows.front()[5].text, secondsText(*seconds.front()));
-        QCOMPARE(stageTable(document, nullptr).rows.front()[5].text, QStringLiteral("…"));
+        QCOMPARE(stageTable(document, &report).rows.front()[6].text, secondsText(*seconds.front()));
+        QCOMPARE(stageTable(document, nullptr).rows.front()[6].text, QStringLiteral("…"));
     }
 
     /// Who waits for whom: edited, simulated at once, and undone.
