@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/compile/bodies.h"
 
+#include "engine/memory/host_blocks.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -189,18 +191,16 @@ private:
         m_arena.bytes += pool.bytes();
         m_arena.hostBytes = memory->course.hostBytes;
         m_arena.hostTier = m_in.stageOf(*m_instances.front()).memory.hostTier;
-        constexpr std::int64_t kBlock = 4096; // of files
-        const auto whole = [](std::int64_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; };
         for (const HostedPart &part : parts.parts) {
             m_arena.hostedParts.push_back(part.copy);
-            m_arena.hostedParts.back().host += whole(m_arena.hostBytes);
+            m_arena.hostedParts.back().host += memory::wholeHostBlocks(m_arena.hostBytes);
         }
         if (!parts.parts.empty())
-            m_arena.hostBytes = whole(m_arena.hostBytes) + parts.hostBytes;
+            m_arena.hostBytes = memory::wholeHostBlocks(m_arena.hostBytes) + parts.hostBytes;
         if (hosted == 0)
             return pool;
-        m_arena.hostedStates = {TensorId(), 0, whole(m_arena.hostBytes), hosted};
-        m_arena.hostBytes = m_arena.hostedStates.host + whole(hosted);
+        m_arena.hostedStates = {TensorId(), 0, memory::wholeHostBlocks(m_arena.hostBytes), hosted};
+        m_arena.hostBytes = m_arena.hostedStates.host + memory::wholeHostBlocks(hosted);
         return pool;
     }
 

@@ -2,13 +2,12 @@
 #include "engine/compile/hosted_parts.h"
 
 #include "engine/compile/layout.h"
+#include "engine/memory/host_blocks.h"
 
 #include <algorithm>
 
 namespace planloom::compile {
 namespace {
-
-constexpr std::int64_t kBlock = 4096; ///< of files: parts begin there with one
 
 /// Where the entry behind @p entry of @p bucket begins, in elements.
 std::int64_t endOf(const Bucket &bucket, std::size_t entry)
@@ -19,7 +18,7 @@ std::int64_t endOf(const Bucket &bucket, std::size_t entry)
 } // namespace
 
 HostedParts hostParameters(const std::vector<BucketId> &owned, const Buckets &buckets, std::int64_t states,
-                           std::int64_t poolBytes)
+                           std::int64_t poolBytes, const std::function<bool(std::string_view)> &changes)
 {
     constexpr std::int64_t kParts = 4; // in the pool at once
     HostedParts made;
@@ -31,9 +30,11 @@ HostedParts hostParameters(const std::vector<BucketId> &owned, const Buckets &bu
         std::int64_t begin = 0;
         for (std::size_t e = 0; e < bucket.entries.size(); ++e) {
             const std::int64_t end = endOf(bucket, e);
-            if (made.parts.empty() || made.parts.back().bucket != b || (end - begin) * elementBytes > most) {
+            const bool moves = states > 0 || !changes || changes(bucket.entries[e].parameter); // states change anyway
+            if (made.parts.empty() || made.parts.back().bucket != b || made.parts.back().changes != moves
+                || (end - begin) * elementBytes > most) {
                 begin = bucket.entries[e].at;
-                made.parts.push_back({b, 0, {}});
+                made.parts.push_back({b, 0, moves, {}});
             }
             HostedPart &part = made.parts.back();
             made.places[bucket.entries[e].parameter] = {static_cast<std::int32_t>(made.parts.size()) - 1,
@@ -51,7 +52,7 @@ HostedParts hostParameters(const std::vector<BucketId> &owned, const Buckets &bu
         part.copy.place = next + part.copy.bytes > made.poolBytes ? 0 : next;
         next = part.copy.place + part.copy.bytes;
         part.copy.host = made.hostBytes;
-        made.hostBytes += (part.copy.bytes + kBlock - 1) / kBlock * kBlock;
+        made.hostBytes += memory::wholeHostBlocks(part.copy.bytes); // files' blocks
     }
     return made;
 }

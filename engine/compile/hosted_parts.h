@@ -18,6 +18,7 @@ namespace planloom::compile {
 struct HostedPart {
     BucketId bucket;
     std::int64_t elements = 0; ///< of the parameters
+    bool changes = true;       ///< the update changes it, so that it goes back to the host
     program::HostCopy copy;    ///< `host`: behind the first part
 };
 
@@ -46,9 +47,9 @@ struct HostedParts {
 /// Cuts @p owned, a rank's buckets, into parts and gives them places in a pool of @p poolBytes, or of as much as the
 /// largest needs: one behind the other, and from the beginning again where the pool ends. A part takes a quarter of the
 /// pool at most, or has one parameter: the next ones come while one is updated. @p states: of the update rule, which
-/// go with the parameters.
+/// go with the parameters. Parameters that @p changes denies are in parts of their own (empty: all change).
 HostedParts hostParameters(const std::vector<BucketId> &owned, const Buckets &buckets, std::int64_t states,
-                           std::int64_t poolBytes);
+                           std::int64_t poolBytes, const std::function<bool(std::string_view parameter)> &changes);
 
 /// The copy of root @p root of @p memory, a parameter, from its part of @p parts (of the rank's arena) to @p place of
 /// the pool.

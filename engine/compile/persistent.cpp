@@ -2,6 +2,7 @@
 #include "engine/compile/persistent.h"
 
 #include "engine/compile/layout.h"
+#include "engine/plan/training.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -47,6 +48,17 @@ Shard common(Shard a, Shard b)
     return {begin, std::max<std::int64_t>(0, end - begin)};
 }
 
+/// False for parameter @p name of rank @p rank where the update has the learning rate 0.
+bool isUpdated(const PersistentInput &in, RankId rank, std::string_view name)
+{
+    for (const BodyId body : in.instances.ofRank[rank.index()])
+        for (const LocalParameter &parameter : in.stages[in.instances[body].stage.index()].tensors().parameters)
+            if (parameter.name == name)
+                return plan::settingsOf(in.plan.optimizer, parameter.name, parameter.sizes.size()).learningRateFactor
+                    != 0;
+    return true;
+}
+
 /// Lays out what rank @p rank has and notes in @p buckets where. A parameter that several of its stages use lies there
 /// once. With @p policy's hostStates the optimizer's states, and parameters that it alone reads, lie behind all else
 /// and are not counted: they are there for the update alone; with its hostParameters parameters, and states with
@@ -59,8 +71,9 @@ PersistentLayout layRank(const PersistentInput &in, RankId rank, const plan::Mem
     const bool hostsParts = policy.hostParameters;
     const auto states = static_cast<std::size_t>(in.plan.optimizer.rule.footprint().states);
     if (hostsParts)
-        layout.hosted = hostParameters(buckets.ofRank[rank.index()], buckets,
-                                       hostStates ? static_cast<std::int64_t>(states) : 0, poolBytes);
+        layout.hosted =
+            hostParameters(buckets.ofRank[rank.index()], buckets, hostStates ? static_cast<std::int64_t>(states) : 0,
+                           poolBytes, [&](std::string_view name) { return isUpdated(in, rank, name); });
     const auto place = [&layout](std::int64_t bytes) {
         const std::int64_t offset = layout.bytes;
         layout.bytes += aligned(bytes);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/compile/stage_memory.h"
 
+#include "engine/compile/hosted_parts.h"
 #include "engine/compile/persistent.h"
 #include "engine/compile/stage_template.h"
 #include "engine/compile/task_times.h"
 #include "engine/cost/host_link.h"
 #include "engine/graph/operators/operators.h"
+#include "engine/memory/host_blocks.h"
 #include "engine/plan/validate.h"
 
 #include <algorithm>
@@ -83,6 +85,7 @@ public:
         const cost::HostLink link = cost::hostLink(type, m_in.source.subject.profile.get());
         memory::Limits limits = memory::limitsOf(m_stage.memory, m_stream, link.bandwidth);
         limits.copyLoad = link.load;
+        limits.budget = std::max(limits.budget, updateBytes()); // for which the pool is there anyway
         if (Status kept = keepStates(limits); !kept)
             return kept.error();
         m_made.forwardOps = static_cast<std::int32_t>(m_training.forwardOps);
@@ -99,6 +102,7 @@ public:
         if (m_stage.memory.measures()) // what other seconds lead to has the same arena
             m_made.course.poolBytes = std::max(m_made.course.poolBytes, aligned(limits.budget));
         m_made.copies = limits.copies;
+        m_made.copyLoad = limits.copyLoad;
         m_made.bytes = m_template.bytes;
         m_made.lastUse = m_template.lastUse;
         for (const TensorId root : m_template.roots)
@@ -137,20 +141,43 @@ private:
         return {};
     }
 
-    /// What tensors may take on the host beside parameters, the optimizer's states and what comes with them.
-    Status keepStates(memory::Limits &limits) const
+    /// Parameters on the host, each in a part of its own.
+    [[nodiscard]] HostedParts smallestParts() const
     {
-        const std::int64_t most = limits.policy.hostBytes;
-        if ((!limits.policy.hostStates && !limits.policy.hostParameters) || most == 0)
-            return {};
+        const std::int64_t states = m_in.source.plan.optimizer.rule.footprint().states;
+        return hostParameters(m_in.owners.ofInstance[m_index], m_in.buckets, m_stage.memory.hostStates ? states : 0, 0,
+                              {});
+    }
+
+    /// Of hostedTensors(), where parameters that operators read stay.
+    [[nodiscard]] std::int64_t stateBytes() const
+    {
         std::int64_t states = 0;
         for (const BucketId b : m_in.owners.ofInstance[m_index]) {
             const Bucket &bucket = m_in.buckets.at(b);
             const Team &team = m_in.teams.team(bucket.team);
             states += aligned(shardOf(bucket, team.size(), team.position(m_instance.rank), 1).count
                               * graph::sizeOf(graph::DType::F32))
-                * hostedTensors(bucket, m_in.source.plan.optimizer.rule.footprint().states, limits.policy);
+                * hostedTensors(bucket, m_in.source.plan.optimizer.rule.footprint().states, m_stage.memory);
         }
+        return states;
+    }
+
+    /// Of the pool, that an update needs at once.
+    [[nodiscard]] std::int64_t updateBytes() const
+    {
+        return m_stage.memory.hostParameters ? smallestParts().poolBytes : m_stage.memory.hostStates ? stateBytes() : 0;
+    }
+
+    /// What tensors may take on the host beside parameters, the optimizer's states and what comes with them, all in
+    /// whole blocks.
+    Status keepStates(memory::Limits &limits) const
+    {
+        const std::int64_t most = limits.policy.hostBytes;
+        if ((!limits.policy.hostStates && !limits.policy.hostParameters) || most == 0)
+            return {};
+        const std::int64_t states =
+            limits.policy.hostParameters ? smallestParts().hostBytes : memory::wholeHostBlocks(stateBytes());
         const bool both = limits.policy.hostStates && limits.policy.hostParameters;
         if (states >= most)
             return badInput(fmt::format("{}: {} {} and host_bytes of its memory policy are {}; give more, or {}=device",
@@ -160,7 +187,8 @@ private:
                                                                        : "parameters take",
                                         format(Bytes(states)), format(Bytes(most)),
                                         limits.policy.hostParameters ? "parameters" : "optimizer_state"));
-        limits.policy.hostBytes -= states;
+        // Nothing fits in one byte; 0 would be no limit.
+        limits.policy.hostBytes = std::max<std::int64_t>(1, (most - states) / memory::kHostBlock * memory::kHostBlock);
         return {};
     }
 

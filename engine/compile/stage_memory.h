@@ -61,6 +61,7 @@ struct StageMemory {
     std::int32_t weightsBegin = 0; ///< its first operator of the pass for gradients of weights
     std::int64_t poolBytes = 0;
     memory::CopyTimes copies;
+    double copyLoad = 0; ///< memory::Limits::copyLoad
 
     /// The storage of the first parameter on the host; there may be none.
     [[nodiscard]] std::int32_t firstParameter() const

@@ -2,6 +2,7 @@
 #include "engine/compile/tasks.h"
 
 #include "engine/compile/area_lives.h"
+#include "engine/compile/part_updates.h"
 #include "engine/compile/pooled_pieces.h"
 #include "engine/compile/row_tasks.h"
 #include "engine/compile/task_times.h"
@@ -677,21 +678,26 @@ private:
     {
         const StageInstance &instance = m_in.instances[at];
         const std::vector<program::HostCopy> &copies = m_in.arenas[instance.rank.index()].hostedParts;
-        std::vector<PartTasks> &parts = m_draft.bodies[at].parts;
+        const StageMemory &memory = *m_in.memory.of(at);
+        std::vector<PartUpdate> updates;
+        for (const HostedPart &part : hosted.parts) {
+            const std::int64_t bytes = part.elements * graph::sizeOf(graph::DType::F32);
+            updates.push_back({part.copy.place, part.copy.bytes, m_times.update(instance, bytes, 0).value(),
+                               memory.copies.seconds(false, part.copy.bytes),
+                               part.changes ? memory.copies.seconds(true, part.copy.bytes) : -1});
+        }
+        const std::vector<PartCourse> courses = updateParts(updates, memory.copyLoad);
         for (std::size_t p = 0; p < copies.size(); ++p) {
             const auto number = static_cast<std::int16_t>(p + 1);
             PartTasks made;
             made.bring = addStates(at, false, copies[p], number);
             program::Update update;
             update.part = static_cast<std::int32_t>(p);
-            const std::int64_t bytes = hosted.parts[p].elements * graph::sizeOf(graph::DType::F32);
-            made.update = add(at, Lane::Compute, -1, m_times.update(instance, bytes, 0), update);
-            made.leave = addStates(at, true, copies[p], number);
-            for (std::size_t before = 0; before < p; ++before)
-                if (copies[before].place < copies[p].place + copies[p].bytes
-                    && copies[p].place < copies[before].place + copies[before].bytes)
-                    made.awaits.push_back(before);
-            parts.push_back(std::move(made));
+            made.update = add(at, Lane::Compute, -1, Seconds(updates[p].update + courses[p].delay), update);
+            if (hosted.parts[p].changes)
+                made.leave = addStates(at, true, copies[p], number);
+            made.awaits = courses[p].awaits;
+            m_draft.bodies[at].parts.push_back(std::move(made));
         }
     }
 

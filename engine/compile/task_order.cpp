@@ -114,21 +114,29 @@ private:
         m_edges.depend(t.leaveStates, t.updates.back());
     }
 
-    /// Parameters on the host likewise: each part as soon as those before it have left its place.
+    /// Parameters on the host likewise: each part as soon as those before it have left its place. Parts come one behind
+    /// the other, and leave so, so that each waits for the last of them alone.
     void connectParts(RankId rank, const BodyTasks &t, TaskId lastPass)
     {
+        TaskId left;
         for (std::size_t p = 0; p < t.parts.size(); ++p) {
             const PartTasks &part = t.parts[p];
             computeOrder(rank).push_back(part.update);
-            m_edges.depend(part.bring, lastPass);
-            for (const TaskId copy : t.copiesOut)
-                m_edges.depend(part.bring, copy);
+            if (p == 0) {
+                m_edges.depend(part.bring, lastPass);
+                for (const TaskId copy : t.copiesOut)
+                    m_edges.depend(part.bring, copy);
+            }
             for (const std::size_t before : part.awaits)
-                m_edges.depend(part.bring, t.parts[before].leave);
-            if (p > 0) // one behind the other
+                m_edges.depend(part.bring, t.parts[before].last());
+            if (p > 0)
                 m_edges.depend(part.bring, t.parts[p - 1].bring);
             m_edges.depend(part.update, part.bring);
             m_edges.depend(part.leave, part.update);
+            if (part.leave.valid()) {
+                m_edges.depend(part.leave, left);
+                left = part.leave;
+            }
         }
     }
 

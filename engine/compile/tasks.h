@@ -52,8 +52,12 @@ struct RowTasks {
 
 /// The tasks that update a part of the parameters that lie on the host (HostedPart).
 struct PartTasks {
-    TaskId bring, update, leave;
-    std::vector<std::size_t> awaits; ///< earlier parts whose place it has
+    TaskId bring, update, leave; ///< leave: none where the update leaves it as it is
+    /// Of the earlier parts whose place it has the last one, and the last that leaves: the others are gone before.
+    std::vector<std::size_t> awaits;
+
+    /// Behind which its place is free.
+    [[nodiscard]] TaskId last() const { return leave.valid() ? leave : update; }
 };
 
 /// The tasks of one body, by kind.

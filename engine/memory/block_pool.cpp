@@ -35,6 +35,24 @@ std::int64_t BlockPool::take(std::int64_t bytes)
     return offset;
 }
 
+bool BlockPool::takeAt(std::int64_t offset, std::int64_t bytes)
+{
+    if (bytes <= 0)
+        return true;
+    const auto behind = m_holes.upper_bound(offset);
+    if (behind == m_holes.begin())
+        return false;
+    const auto [begin, size] = *std::prev(behind);
+    if (offset + bytes > begin + size)
+        return false;
+    erase(begin, size);
+    insert(begin, offset - begin);
+    insert(offset + bytes, begin + size - offset - bytes);
+    m_used += bytes;
+    m_furthest = std::max(m_furthest, offset + bytes);
+    return true;
+}
+
 void BlockPool::give(std::int64_t offset, std::int64_t bytes)
 {
     if (bytes <= 0)

@@ -20,6 +20,13 @@ public:
 
     /// The offset of a block; kNone: no hole is large enough. Blocks of 0 bytes lie at 0.
     std::int64_t take(std::int64_t bytes);
+    /// Takes [@p offset, @p offset + @p bytes); false: something lies there, or that is not in the range.
+    bool takeAt(std::int64_t offset, std::int64_t bytes);
+    /// Whether take() would find a block.
+    [[nodiscard]] bool hasHole(std::int64_t bytes) const
+    {
+        return bytes <= 0 || m_holesBySize.lower_bound({bytes, 0}) != m_holesBySize.end();
+    }
     void give(std::int64_t offset, std::int64_t bytes);
 
     [[nodiscard]] std::int64_t used() const { return m_used; }

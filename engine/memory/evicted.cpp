@@ -11,8 +11,9 @@ std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 } // namespace
 
-Evicted::Evicted(const Stream &stream)
+Evicted::Evicted(const Stream &stream, const CopyTimes &copies)
     : m_stream(stream),
+      m_copies(copies),
       m_children(stream.storages.size()),
       m_gone(stream.storages.size(), false),
       m_evicted(stream.storages.size(), false),
@@ -22,12 +23,30 @@ Evicted::Evicted(const Stream &stream)
     for (const Operator &op : stream.operators)
         for (const std::int32_t input : op.inputs)
             m_children[at(input)].insert(m_children[at(input)].end(), op.outputs.begin(), op.outputs.end());
+    for (std::size_t s = 0; s < stream.storages.size(); ++s)
+        m_gone[s] = stream.storages[s].hosted;
 }
 
 double Evicted::ownSeconds(std::int32_t storage) const
 {
     const std::int32_t producer = m_stream.storages[at(storage)].producer;
     return producer < 0 ? 0 : m_stream.operators[at(producer)].seconds;
+}
+
+double Evicted::secondsAgain(std::int32_t storage) const
+{
+    const std::int32_t producer = m_stream.storages[at(storage)].producer;
+    return producer < 0 ? 0 : secondsOf(producer);
+}
+
+/// Of operator @p op with the copies that it waits for.
+double Evicted::secondsOf(std::int32_t op) const
+{
+    double sum = m_stream.operators[at(op)].seconds;
+    for (const std::int32_t input : m_stream.operators[at(op)].inputs)
+        if (const Storage &read = m_stream.storages[at(input)]; read.hosted && m_gone[at(input)])
+            sum += m_copies.seconds(false, read.bytes);
+    return sum;
 }
 
 /// Gone ancestors that can be reached through gone ones.
@@ -45,7 +64,7 @@ double Evicted::above(std::int32_t storage)
             if (!m_gone[at(input)] || maker < 0 || m_seen[at(maker)] == m_search)
                 continue;
             m_seen[at(maker)] = m_search;
-            sum += m_stream.operators[at(maker)].seconds;
+            sum += secondsOf(maker);
             m_stack.push_back(input);
         }
     }
@@ -64,7 +83,7 @@ double Evicted::below(std::int32_t storage)
             if (!m_evicted[at(child)] || m_seen[at(maker)] == m_search)
                 continue;
             m_seen[at(maker)] = m_search;
-            sum += m_stream.operators[at(maker)].seconds;
+            sum += secondsOf(maker);
             m_stack.push_back(child);
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/memory/copy_times.h"
 #include "engine/memory/stream.h"
 
 #include <cstdint>
@@ -12,7 +13,8 @@ namespace planloom::memory {
 /// §3 and §4.1).
 class Evicted {
 public:
-    explicit Evicted(const Stream &stream);
+    /// Hosted storages are gone at first: an operator that runs again waits for their copies.
+    Evicted(const Stream &stream, const CopyTimes &copies);
 
     /// @p storage is dropped: `gone`; wanted later: `evicted` as well, else it is dead.
     void drop(std::int32_t storage, bool evicted);
@@ -20,7 +22,9 @@ public:
 
     /// Seconds of the operator that makes @p storage.
     [[nodiscard]] double ownSeconds(std::int32_t storage) const;
-    /// Of the operators that must run again before it: those of gone ancestors, each once.
+    /// That, and of the copies of gone hosted storages that the operator reads.
+    [[nodiscard]] double secondsAgain(std::int32_t storage) const;
+    /// Of the operators that must run again before it: those of gone ancestors, each once, with their copies.
     [[nodiscard]] double ancestorSeconds(std::int32_t storage);
     /// Of those and of evicted descendants.
     [[nodiscard]] double neighbourSeconds(std::int32_t storage);
@@ -28,6 +32,7 @@ public:
     [[nodiscard]] double classSeconds(std::int32_t storage);
 
 private:
+    [[nodiscard]] double secondsOf(std::int32_t op) const;
     double above(std::int32_t storage);
     double below(std::int32_t storage);
     std::int32_t rootOf(std::int32_t node);
@@ -35,6 +40,7 @@ private:
     void eachNeighbour(std::int32_t storage, const Visit &visit) const;
 
     const Stream &m_stream;
+    CopyTimes m_copies;
     std::vector<std::vector<std::int32_t>> m_children; ///< made from it
     std::vector<bool> m_gone, m_evicted;
     std::vector<std::int32_t> m_seen; ///< per operator: the last search that counted it

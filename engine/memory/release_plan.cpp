@@ -65,10 +65,14 @@ std::vector<Gap> gapsOf(const Stream &stream, const Limits &limits)
     return kept;
 }
 
-/// Of the stream behind its forward pass: what is dead by then has to be made again for those that read it.
-Evicted deadBy(const Stream &stream, std::int32_t fullest)
+/// Of the stream behind its forward pass: what is dead by then has to be made again for those that read it. Hosted
+/// storages are there until they are chosen to leave.
+Evicted deadBy(const Stream &stream, const Limits &limits, std::int32_t fullest)
 {
-    Evicted gone(stream);
+    Evicted gone(stream, limits.copies);
+    for (std::size_t s = 0; s < stream.storages.size(); ++s)
+        if (stream.storages[s].hosted)
+            gone.restore(static_cast<std::int32_t>(s));
     for (std::int32_t o = 0; o <= fullest; ++o)
         for (const std::int32_t dead : stream.operators[indexOf(o)].dies)
             gone.drop(dead, false);
@@ -126,8 +130,8 @@ void cover(const std::vector<Gap> &gaps, const Stream &stream, std::int64_t need
         const Gap &gap = gaps[best.gap];
         taken[best.gap] = true;
         releases.push_back({gap.behind, gap.storage, now->action});
-        if (now->action == Action::Recompute)
-            gone.drop(gap.storage, true);
+        if (now->action != Action::Swap) // what is swapped comes back by itself
+            gone.drop(gap.storage, now->action == Action::Recompute);
         need -= stream.storages[indexOf(gap.storage)].bytes;
     }
 }
@@ -152,14 +156,14 @@ std::vector<Release> capuchinReleases(const Stream &stream, const Limits &limits
         releases.push_back({gap.behind, gap.storage, copyOf(storage)});
         need -= storage.bytes;
     }
-    Evicted gone = deadBy(stream, fullestOf(stream));
+    Evicted gone = deadBy(stream, limits, fullestOf(stream));
     cover(gaps, stream, need, gone, taken, releases, [&](std::size_t g) -> std::optional<Offer> {
         const Storage &storage = stream.storages[indexOf(gaps[g].storage)];
         const bool again = mayRecompute(limits, storage);
         if (!again && !maySwap(limits, storage))
             return std::nullopt;
         const double seconds =
-            again ? gone.ownSeconds(gaps[g].storage) + gone.ancestorSeconds(gaps[g].storage) : gaps[g].trip;
+            again ? gone.secondsAgain(gaps[g].storage) + gone.ancestorSeconds(gaps[g].storage) : gaps[g].trip;
         return Offer{seconds / static_cast<double>(storage.bytes), g, again ? Action::Recompute : copyOf(storage)};
     });
     return sorted(std::move(releases));
@@ -170,7 +174,7 @@ std::vector<Release> knapsackReleases(const Stream &stream, const Limits &limits
     const std::vector<Gap> gaps = gapsOf(stream, limits);
     std::vector<bool> taken(gaps.size(), false);
     std::vector<Release> releases;
-    Evicted gone = deadBy(stream, fullestOf(stream));
+    Evicted gone = deadBy(stream, limits, fullestOf(stream));
     cover(gaps, stream, need, gone, taken, releases, [&](std::size_t g) -> std::optional<Offer> {
         const Gap &gap = gaps[g];
         const Storage &storage = stream.storages[indexOf(gap.storage)];
@@ -183,7 +187,7 @@ std::vector<Release> knapsackReleases(const Stream &stream, const Limits &limits
         if (maySwap(limits, storage))
             offer(traffic * gap.trip + std::max(0.0, gap.trip - gap.seconds), copyOf(storage));
         if (mayRecompute(limits, storage))
-            offer(gone.ownSeconds(gap.storage) + gone.ancestorSeconds(gap.storage), Action::Recompute);
+            offer(gone.secondsAgain(gap.storage) + gone.ancestorSeconds(gap.storage), Action::Recompute);
         return best;
     });
     return sorted(std::move(releases));

@@ -2,6 +2,7 @@
 #include "engine/memory/walk.h"
 
 #include "engine/memory/replay.h"
+#include "engine/memory/staying.h"
 #include "engine/memory/walker.h"
 
 #include <algorithm>
@@ -140,11 +141,40 @@ void offerFilters(Fastest &fastest, const Stream &stream, const Limits &limits, 
         }
 }
 
+bool neverLeaves(const Course &course) { return course.decisions.empty() && course.events.size() > 0; }
+
+/// A course in which nothing leaves, where the budget has the bytes of all: with best fit, else with places for the
+/// whole stream, as holes are fewer then. A budget of all (100 %) has room for the holes of these, too: without a
+/// policy they would be there as well. None: something has to leave.
+std::optional<Course> stayingCourse(const Stream &stream, const Limits &limits, const NameOf &nameOf)
+{
+    if (!limits.policy.limits() || stream.peakBytes() > limits.budget)
+        return std::nullopt;
+    if (auto fits = Walker(stream, limits, nameOf).run(); fits && neverLeaves(*fits))
+        return *std::move(fits);
+    const auto places = stayingPlaces(stream);
+    const bool isOfAll = limits.policy.budgetBytes == 0 && limits.policy.budgetShare >= 1;
+    if (places && (places->bytes <= limits.budget || isOfAll)) {
+        Limits whole = limits;
+        whole.budget = std::max(limits.budget, places->bytes);
+        if (auto planned = Walker(stream, whole, nameOf, places->offsets).run(); planned && neverLeaves(*planned))
+            return *std::move(planned);
+    }
+    if (!isOfAll)
+        return std::nullopt;
+    Limits endless = limits;
+    endless.fixedPool = false;
+    auto spread = Walker(stream, endless, nameOf).run();
+    return spread && neverLeaves(*spread) ? std::optional(*std::move(spread)) : std::nullopt;
+}
+
 } // namespace
 
 Result<Course> walk(const Stream &stream, const Limits &limits,
                     const std::function<std::string(std::int32_t storage)> &nameOf)
 {
+    if (auto staying = stayingCourse(stream, limits, nameOf))
+        return *std::move(staying);
     const bool isAhead = limits.policy.filter == plan::MemoryFilter::Ahead;
     Fastest fastest(stream, limits, isAhead && limits.policy.overlaps);
     if (isAhead)

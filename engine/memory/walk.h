@@ -30,8 +30,10 @@ Limits limitsOf(const plan::Memory &policy, const Stream &stream, double bandwid
 
 /// Runs @p stream under @p limits on a logical clock, that of the operators' seconds: what leaves, what comes back
 /// and when (Tang et al., DELTA, arXiv 2203.15980, 2022, §3; the filters of Kirisame et al., DTR, 2021). The same
-/// input gives the same course. Errors: BadInput, if the budget cannot hold what one operator needs at once (what was
-/// locked is named by @p nameOf), or operators run again for more than the policy's cap. Cost: O(pool) a release.
+/// input gives the same course. Nothing leaves where a budget has the bytes of all and places for them can be found; of
+/// a budget of 100 % the pool is then as large as these places need, holes included, which is more than the budget.
+/// Errors: BadInput, if the budget cannot hold what one operator needs at once (what was locked is named by @p nameOf),
+/// or operators run again for more than the policy's cap. Cost: O(pool) a release.
 Result<Course> walk(const Stream &stream, const Limits &limits,
                     const std::function<std::string(std::int32_t storage)> &nameOf = {});
 

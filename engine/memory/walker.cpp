@@ -20,14 +20,18 @@ std::int64_t capacityOf(const Limits &limits)
 
 } // namespace
 
-Walker::Walker(const Stream &stream, const Limits &limits, const std::function<std::string(std::int32_t)> &nameOf)
+Walker::Walker(const Stream &stream, const Limits &limits, const std::function<std::string(std::int32_t)> &nameOf,
+               std::span<const std::int64_t> planned)
     : m_stream(stream),
       m_limits(limits),
       m_nameOf(nameOf),
       m_items(stream.storages.size()),
       m_uses(stream.storages.size()),
-      m_evicted(stream),
-      m_pool(capacityOf(limits)),
+      m_evicted(stream, limits.copies),
+      m_pool(planned.empty() ? capacityOf(limits) : BlockPool::kEndless),
+      m_host(limits.policy.hostBytes > 0 ? limits.policy.hostBytes : BlockPool::kEndless),
+      m_copying(limits.copyLoad),
+      m_plannedPlaces(planned),
       m_base(stream.seconds())
 {
     double bytes = 0;
@@ -173,6 +177,7 @@ Status Walker::bringBack(std::int32_t index)
     standStill(m_inFree);
     waitFor(addCopy(Event::Kind::In, index, m_lastOperator));
     wanted.state = State::Resident;
+    m_evicted.restore(index);
     wanted.lastUse = m_now;
     m_candidates.insert(index);
     lock(index, 1);
@@ -275,6 +280,7 @@ void Walker::die(std::int32_t index)
     }
     if (isHosted(index)) { // what runs again may read it once more
         dead.state = State::Offloaded;
+        m_evicted.drop(index, false);
         return;
     }
     dead.state = State::Gone;
@@ -303,14 +309,15 @@ void Walker::prefetch(std::int32_t index)
             const bool isEarly = until > queue + kMargin * inSeconds(bytes) && !(isHosted(each) && next == index);
             if (isEarly || m_pool.used() + bytes > m_limits.budget)
                 return;
-            const std::int64_t taken = m_pool.take(bytes);
+            const std::int64_t taken = takeBlock(bytes, plannedPlace(each));
             if (taken == BlockPool::kNone)
                 return;
             wanted.place = taken;
             std::vector<std::int32_t> waits;
             std::swap(waits, m_waits); // those are the operator's
             m_inFree = std::max(m_now, m_inFree) + inSeconds(bytes);
-            m_copying += m_limits.copyLoad * inSeconds(bytes);
+            m_copying.owe(inSeconds(bytes));
+            m_evicted.restore(each);
             wanted.ready = m_inFree;
             wanted.copy = addCopy(Event::Kind::In, each, m_lastOperator);
             std::swap(waits, m_waits);
@@ -328,15 +335,23 @@ void Walker::prefetch(std::int32_t index)
 /// A place for @p index, which has none.
 Status Walker::place(std::int32_t index)
 {
-    const auto taken = takeRoom(storage(index).bytes);
+    const auto taken = takeRoom(storage(index).bytes, plannedPlace(index));
     if (!taken)
         return taken.error();
     item(index).place = *taken;
     return {};
 }
 
+/// Where @p bytes begin, at @p planned if that is a place; kNone: no hole is large enough.
+std::int64_t Walker::takeBlock(std::int64_t bytes, std::int64_t planned)
+{
+    if (planned < 0)
+        return m_pool.take(bytes);
+    return m_pool.takeAt(planned, bytes) ? planned : BlockPool::kNone;
+}
+
 /// A block of @p bytes. Before an operator that makes the room; after it room is what there is.
-Result<std::int64_t> Walker::takeRoom(std::int64_t bytes)
+Result<std::int64_t> Walker::takeRoom(std::int64_t bytes, std::int64_t planned)
 {
     settle();
     const bool makesRoom = m_limits.policy.limits() && m_limits.policy.trigger == MemoryTrigger::Before;
@@ -346,14 +361,14 @@ Result<std::int64_t> Walker::takeRoom(std::int64_t bytes)
     while (makesRoom && m_pool.used() + bytes > m_limits.budget)
         if (!awaitLeaving())
             break;
-    std::int64_t taken = m_pool.take(bytes);
+    std::int64_t taken = takeBlock(bytes, planned);
     while (taken == BlockPool::kNone) {
         if (!awaitLeaving()) {
             ++m_course.fragmented;
             if (!release() && !awaitComing())
                 return noCandidate(bytes);
         }
-        taken = m_pool.take(bytes);
+        taken = takeBlock(bytes, planned);
     }
     m_course.peakBytes = std::max(m_course.peakBytes, m_pool.used());
     guarded(m_guards, taken, bytes);
@@ -365,7 +380,7 @@ Status Walker::releaseAfter()
     if (!m_limits.policy.limits() || m_limits.policy.trigger != MemoryTrigger::After)
         return {};
     while (m_pool.used() - m_leavingBytes > m_limits.budget)
-        if (const Status status = release(); !status)
+        if (const Status status = release(); !status && !awaitComing())
             return status;
     return {};
 }
@@ -415,11 +430,7 @@ void Walker::releasePlanned(std::int32_t index)
     }
 }
 
-bool Walker::hasRoomOnHost(std::int32_t index) const
-{
-    const std::int64_t most = m_limits.policy.hostBytes; // 0: no limit
-    return most <= 0 || m_host.used() + hostBytes(index) <= most;
-}
+bool Walker::hasRoomOnHost(std::int32_t index) const { return m_host.hasHole(hostBytes(index)); }
 
 void Walker::vacate(std::int32_t index)
 {
@@ -464,11 +475,11 @@ bool Walker::awaitLeaving()
     return true;
 }
 
-/// Beside hosted storages, what was fetched ahead may leave again once its copy has ended; false: nothing was.
+/// What was fetched ahead may leave again once its copy has ended; false: nothing was.
 bool Walker::awaitComing()
 {
     std::int32_t first = -1;
-    for (std::size_t s = 0; m_hasHosted && s < m_items.size(); ++s) {
+    for (std::size_t s = 0; m_coming > 0 && s < m_items.size(); ++s) {
         const Item &each = m_items[s];
         if (each.state == State::Coming && each.locks == 0 && (first < 0 || each.ready < item(first).ready))
             first = static_cast<std::int32_t>(s);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "engine/memory/block_pool.h"
+#include "engine/memory/copy_load.h"
 #include "engine/memory/evicted.h"
+#include "engine/memory/host_blocks.h"
 #include "engine/memory/release_plan.h"
 #include "engine/memory/walk.h"
 
@@ -19,7 +21,9 @@ namespace planloom::memory {
 /// object.
 class Walker {
 public:
-    Walker(const Stream &stream, const Limits &limits, const std::function<std::string(std::int32_t)> &nameOf);
+    /// @p planned: where each storage lies, of places that @p limits have room for; empty: best fit.
+    Walker(const Stream &stream, const Limits &limits, const std::function<std::string(std::int32_t)> &nameOf,
+           std::span<const std::int64_t> planned = {});
     /// @p releases: what leaves without being asked for room, by operator; must outlive it.
     Result<Course> run(std::span<const Release> releases = {});
 
@@ -69,7 +73,8 @@ private:
 
     // Room.
     Status place(std::int32_t storage);
-    Result<std::int64_t> takeRoom(std::int64_t bytes);
+    Result<std::int64_t> takeRoom(std::int64_t bytes, std::int64_t planned = BlockPool::kNone);
+    std::int64_t takeBlock(std::int64_t bytes, std::int64_t planned);
     Status release();
     void releasePlanned(std::int32_t op);
     void leave(std::int32_t storage, const Decision &decision);
@@ -100,7 +105,6 @@ private:
     std::int32_t addCopy(Event::Kind kind, std::int32_t storage, std::int32_t after);
     void waitFor(std::int32_t event);
     void standStill(double until);
-    [[nodiscard]] double takeDelay(double seconds);
     void guarded(std::vector<Guard> &guards, std::int64_t begin, std::int64_t bytes);
     void touch(std::int32_t storage, std::int32_t event);
     void lock(std::int32_t storage, int by) { item(storage).locks += by; }
@@ -123,16 +127,20 @@ private:
     /// On the host: whole blocks of a file.
     [[nodiscard]] std::int64_t hostBytes(std::int32_t index) const
     {
-        constexpr std::int64_t kBlock = 4096;
         const std::int64_t bytes = storage(index).bytes;
-        return m_limits.policy.hostTier == "memory" ? bytes : (bytes + kBlock - 1) / kBlock * kBlock;
+        return m_limits.policy.hostTier == "memory" ? bytes : wholeHostBlocks(bytes);
+    }
+    [[nodiscard]] std::int64_t plannedPlace(std::int32_t index) const
+    {
+        return m_plannedPlaces.empty() ? BlockPool::kNone : m_plannedPlaces[static_cast<std::size_t>(index)];
     }
     [[nodiscard]] bool isHosted(std::int32_t index) const { return storage(index).hosted; }
     [[nodiscard]] bool isPinned(std::int32_t index) const { return storage(index).producer < 0 && !isHosted(index); }
-    /// Seconds that it takes to have @p index again: of its operator, or of the copy of a hosted one.
+    /// Seconds that it takes to have @p index again: of its operator and the copies of hosted storages that this waits
+    /// for, or of the copy of a hosted one.
     [[nodiscard]] double secondsAgain(std::int32_t index) const
     {
-        return isHosted(index) ? inSeconds(storage(index).bytes) : m_evicted.ownSeconds(index);
+        return isHosted(index) ? inSeconds(storage(index).bytes) : m_evicted.secondsAgain(index);
     }
     [[nodiscard]] double outSeconds(std::int64_t bytes) const { return m_limits.copies.seconds(true, bytes); }
     [[nodiscard]] double inSeconds(std::int64_t bytes) const { return m_limits.copies.seconds(false, bytes); }
@@ -153,7 +161,7 @@ private:
     double m_now = 0;
     double m_outFree = 0; ///< when the copies of a direction so far have ended
     double m_inFree = 0;
-    double m_copying = 0; ///< seconds that copies beside operators still take from these (Limits::copyLoad)
+    CopyLoad m_copying; ///< of copies that have begun
     std::int64_t m_leavingBytes = 0;
     std::int64_t m_smallest = 0; ///< bytes that may leave
     std::int64_t m_coming = 0;   ///< storages
@@ -162,6 +170,7 @@ private:
     std::uint64_t m_draws = 0;
     std::size_t m_roomed = 0;           ///< decisions that an operator came behind
     std::span<const Release> m_planned; ///< still to come
+    std::span<const std::int64_t> m_plannedPlaces;
     double m_base = 0;
     bool m_hasHosted = false;
 };

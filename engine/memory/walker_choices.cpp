@@ -149,6 +149,7 @@ void Walker::drop(std::int32_t index)
     vacate(index);
     m_candidates.erase(index);
     item(index).state = State::Offloaded;
+    m_evicted.drop(index, false);
     ++m_course.drops;
 }
 
@@ -167,7 +168,7 @@ void Walker::swapOut(std::int32_t index)
     leaves.copy = addCopy(Event::Kind::Out, index, leaves.touched);
     std::swap(waits, m_waits);
     m_outFree = std::max(m_now, m_outFree) + outSeconds(bytes);
-    m_copying += m_limits.copyLoad * outSeconds(bytes);
+    m_copying.owe(outSeconds(bytes));
     leaves.ready = m_outFree;
     leaves.state = State::Leaving;
     m_leaving.push_back(index);
@@ -184,15 +185,7 @@ void Walker::standStill(double until)
     const double waited = std::max(0.0, until - m_now);
     m_course.stallSeconds += waited;
     m_now += waited;
-    m_copying = std::max(0.0, m_copying - waited * m_limits.copyLoad);
-}
-
-/// Of an operator of @p seconds: a core that it shares with a copy does half of its work in that time.
-double Walker::takeDelay(double seconds)
-{
-    const double delay = std::min(m_copying, seconds);
-    m_copying -= delay;
-    return delay;
+    m_copying.wait(waited);
 }
 
 /// @p scratch: first that of its outputs that are not resident.
@@ -203,7 +196,7 @@ std::int32_t Walker::addOperator(Event::Kind kind, std::int32_t index, std::span
     };
     std::erase_if(m_guards, awaited); // all later operators and copies come behind this one
     Event event;
-    event.delay = takeDelay(op(index).seconds);
+    event.delay = m_copying.take(op(index).seconds);
     event.kind = kind;
     event.subject = index;
     event.position = m_position;

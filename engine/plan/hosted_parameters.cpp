@@ -7,6 +7,40 @@
 #include <string>
 
 namespace planloom::plan {
+namespace {
+
+/// Why @p exchange needs parameters on the device, with the field that says so and its fix; empty: it does not.
+std::string exchangeThatNeedsThem(const Exchange &exchange)
+{
+    const auto needs = [](ExchangePolicy policy) -> const char * {
+        switch (policy) {
+        case ExchangePolicy::DelayedAveraging: return "averages them";
+        case ExchangePolicy::ParameterServer: return "serves them";
+        case ExchangePolicy::Sparse: return "has rows of them";
+        case ExchangePolicy::AllReduce: break;
+        }
+        return nullptr;
+    };
+    if (exchange.policy != ExchangePolicy::Sparse && needs(exchange.policy) != nullptr)
+        return fmt::format("the exchange {}; set exchange.kind to all-reduce", needs(exchange.policy));
+    for (std::size_t g = 0; g < exchange.groups.size(); ++g)
+        if (const char *why = needs(exchange.groups[g].policy))
+            return fmt::format("the exchange of {} (exchange.groups[{}]) {}; set exchange.groups[{}].kind to "
+                               "all-reduce",
+                               exchange.groups[g].match, g, why, g);
+    if (exchange.policy == ExchangePolicy::Sparse && needs(exchange.dense) != nullptr)
+        return fmt::format("the exchange of what is no table {}; set exchange.dense to all-reduce",
+                           needs(exchange.dense));
+    if (exchange.hasTables())
+        return fmt::format("the exchange {}; set exchange.kind, or the strategy of each of exchange.tables, to "
+                           "all-reduce",
+                           needs(ExchangePolicy::Sparse));
+    if (exchange.acrossSteps)
+        return "the exchange updates them in the next step; set exchange.across_steps to false";
+    return {};
+}
+
+} // namespace
 
 Status checkHostedParameters(const Plan &plan, std::size_t index)
 {
@@ -25,10 +59,8 @@ Status checkHostedParameters(const Plan &plan, std::size_t index)
                                    name(plan.precision), name(Precision::Float32)));
     if (plan.admm || plan.job)
         return refused("the plan trains by ADMM or has a sampled job; plan ordinary steps");
-    if (plan.exchange.averages() || plan.exchange.acrossSteps || plan.exchange.hasTables()
-        || plan.exchange.policy == ExchangePolicy::ParameterServer)
-        return refused("the exchange averages them, updates them in the next step, has rows of them or serves them; "
-                       "set exchange.kind to all-reduce");
+    if (const std::string exchange = exchangeThatNeedsThem(plan.exchange); !exchange.empty())
+        return refused(exchange);
     if (plan.optimizer.rule.formula().norms > 0)
         return refused(fmt::format("update rule {} takes norms of whole parameters before it updates them; set "
                                    "optimizer.kind to one without norms, such as sgd or adamw",

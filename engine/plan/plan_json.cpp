@@ -471,6 +471,23 @@ void sparseFrom(JsonReader &reader, SparseExchange &sparse)
     });
 }
 
+/// Fields of other exchanges would have no effect.
+void refuseOthersOf(JsonReader &reader, const Exchange &exchange)
+{
+    const auto refuse = [&](const char *field, const std::string &of) {
+        if (reader.has(field))
+            reader.fail(field,
+                        fmt::format("has no meaning with exchange {}: it is of {}; leave it out", name(exchange.policy),
+                                    of));
+    };
+    if (!exchange.averages())
+        for (const char *field : {"local_steps", "delay", "local_weight", "merge", "warmup_steps", "inside"})
+            refuse(field, "averages (kind, dense or a group dasgd)");
+    if (exchange.policy != ExchangePolicy::Sparse)
+        for (const char *field : {"dense", "scheduling", "tables"})
+            refuse(field, "kind embrace");
+}
+
 void exchangeFrom(JsonReader reader, Plan &plan)
 {
     const auto policyOf = [](JsonReader &from, const char *field) {
@@ -490,6 +507,7 @@ void exchangeFrom(JsonReader reader, Plan &plan)
     if (reader.has("dense"))
         plan.exchange.dense = policyOf(reader, "dense");
     plan.exchange.acrossSteps = reader.flag("across_steps", false);
+    refuseOthersOf(reader, plan.exchange);
     if (plan.exchange.averages())
         averagingFrom(reader, plan.exchange.averaging);
     if (plan.exchange.policy == ExchangePolicy::Sparse)

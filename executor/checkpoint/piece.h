@@ -52,6 +52,8 @@ struct Piece {
     std::int64_t flatCount = 0;
     std::byte *data = nullptr; ///< of element flatBegin
     bool writes = true;        ///< this rank saves it; of replicas one does
+    /// Where no memory has the data: fetches @p bytes of them from @p begin on. Empty: `data` has them.
+    std::function<Status(std::byte *to, std::int64_t begin, std::int64_t bytes)> read = {};
 
     [[nodiscard]] std::int64_t bytes() const { return flatCount * graph::sizeOf(type); }
 };

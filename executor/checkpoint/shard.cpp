@@ -15,12 +15,12 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace planloom::checkpoint {
-namespace {
 
 /// A file made anew; closed at the end.
-class NewFile {
+class Shard::NewFile {
 public:
     explicit NewFile(const std::string &path)
         : m_fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644))
@@ -38,6 +38,16 @@ public:
 private:
     int m_fd;
 };
+
+namespace {
+
+Status makeFolder(const std::string &folder)
+{
+    if (::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) // the first rank makes it
+        return ioError("cannot be made: " + systemReason() + "; free some space or choose another run folder")
+            .in(folder);
+    return {};
+}
 
 Status writeAll(int fd, const std::byte *data, std::int64_t bytes)
 {
@@ -97,6 +107,7 @@ Result<std::unique_ptr<Shard>> Shard::create(std::vector<Piece> pieces, int rank
     shard->m_rank = rank;
     std::set<std::string> taken{"__metadata__"};
     std::vector<weights::StoredTensor> tensors;
+    std::stable_partition(pieces.begin(), pieces.end(), [](const Piece &piece) { return piece.read != nullptr; });
     for (Piece &piece : pieces) {
         if (const Status good = check(piece); !good)
             return good.error();
@@ -105,21 +116,23 @@ Result<std::unique_ptr<Shard>> Shard::create(std::vector<Piece> pieces, int rank
         const std::string key = keyOf(piece, taken);
         tensors.push_back({key, weights::formatName(piece.type), piece.type, storedSizes(piece), 0, 0});
         shard->m_bytes += piece.bytes();
+        shard->m_streamed += piece.read ? piece.bytes() : 0;
         shard->m_pieces.push_back({std::move(piece), 0, key});
     }
     shard->m_header = weights::makeHeader(tensors, {{"format", "pt"}});
-    if (shard->m_bytes == 0)
+    const std::int64_t copied = shard->m_bytes - shard->m_streamed;
+    if (copied == 0)
         return shard;
-    void *copy = ::mmap(nullptr, static_cast<std::size_t>(shard->m_bytes), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *copy =
+        ::mmap(nullptr, static_cast<std::size_t>(copied), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (copy == MAP_FAILED)
         return failed(fmt::format(
             "no memory for the {} bytes that a checkpoint copies aside; train without checkpoints or on more ranks",
-            shard->m_bytes));
+            copied));
     shard->m_copy = static_cast<std::byte *>(copy);
     // Touched now, so that the first copy does not wait for pages.
-    ::madvise(copy, static_cast<std::size_t>(shard->m_bytes), MADV_HUGEPAGE);
-    std::memset(copy, 0, static_cast<std::size_t>(shard->m_bytes));
+    ::madvise(copy, static_cast<std::size_t>(copied), MADV_HUGEPAGE);
+    std::memset(copy, 0, static_cast<std::size_t>(copied));
     shard->planCopy();
     return shard;
 }
@@ -127,7 +140,7 @@ Result<std::unique_ptr<Shard>> Shard::create(std::vector<Piece> pieces, int rank
 Shard::~Shard()
 {
     if (m_copy != nullptr)
-        ::munmap(m_copy, static_cast<std::size_t>(m_bytes));
+        ::munmap(m_copy, static_cast<std::size_t>(m_bytes - m_streamed));
 }
 
 /// Equal parts for the threads, whatever the sizes of the pieces.
@@ -136,7 +149,7 @@ void Shard::planCopy()
     constexpr std::int64_t kPart = 1 << 20;
     std::byte *out = m_copy;
     for (const StoredPiece &piece : m_pieces)
-        for (std::int64_t at = 0; at < piece.what.bytes(); at += kPart) {
+        for (std::int64_t at = 0; !piece.what.read && at < piece.what.bytes(); at += kPart) {
             const std::int64_t bytes = std::min(kPart, piece.what.bytes() - at);
             m_copies.push_back({piece.what.data + at, out, static_cast<std::size_t>(bytes)});
             out += bytes;
@@ -151,7 +164,7 @@ void Shard::copy()
     constexpr std::int64_t kWorthThreads = 8 << 20;
 #endif
     const auto count = std::ssize(m_copies);
-#pragma omp parallel for schedule(static) if (m_bytes > kWorthThreads)
+#pragma omp parallel for schedule(static) if (m_bytes - m_streamed > kWorthThreads)
     for (std::ptrdiff_t i = 0; i < count; ++i)
         std::memcpy(m_copies[static_cast<std::size_t>(i)].to, m_copies[static_cast<std::size_t>(i)].from,
                     m_copies[static_cast<std::size_t>(i)].bytes);
@@ -161,11 +174,12 @@ Status Shard::writeData(int fd, const std::stop_token &stop, StoredFile &stored)
 {
     // Small enough to stop soon and to be in the cache for the second of checksum and write.
     constexpr std::int64_t kChunk = 1 << 20;
-    for (std::int64_t at = 0; at < m_bytes; at += kChunk) {
+    const std::int64_t copied = m_bytes - m_streamed;
+    for (std::int64_t at = 0; at < copied; at += kChunk) {
         if (stop.stop_requested())
             return cancelled();
         PLANLOOM_FAILPOINT("checkpoint.shard-data");
-        const std::int64_t bytes = std::min(kChunk, m_bytes - at);
+        const std::int64_t bytes = std::min(kChunk, copied - at);
         stored.checksum = crc32c({m_copy + at, static_cast<std::size_t>(bytes)}, stored.checksum);
         if (Status written = writeAll(fd, m_copy + at, bytes); !written)
             return written;
@@ -173,29 +187,70 @@ Status Shard::writeData(int fd, const std::stop_token &stop, StoredFile &stored)
     return {};
 }
 
-Status Shard::writeShard(const std::string &folder, const std::stop_token &stop, StoredFile &stored) const
+/// With its header.
+Status Shard::beginFile(const std::string &folder)
 {
     PLANLOOM_FAILPOINT("checkpoint.shard-create");
-    const NewFile file(folder + "/" + stored.name);
-    if (file.get() < 0)
+    m_begun = {std::make_unique<NewFile>(folder + "/" + shardName(m_rank)), 0};
+    if (m_begun.file->get() < 0)
         return ioError("cannot be made: " + systemReason());
     PLANLOOM_FAILPOINT("checkpoint.shard-header");
     const auto header = std::as_bytes(std::span(m_header));
-    if (Status written = writeAll(file.get(), header.data(), std::ssize(header)); !written)
-        return written;
-    stored.checksum = crc32c(header);
-    if (Status written = writeData(file.get(), stop, stored); !written)
-        return written;
-    stored.bytes = std::ssize(header) + m_bytes;
-    PLANLOOM_FAILPOINT("checkpoint.shard-fsync");
-    return syncFile(file.get());
+    m_begun.checksum = crc32c(header);
+    return writeAll(m_begun.file->get(), header.data(), std::ssize(header));
 }
 
-Status Shard::write(const std::string &folder, Manifest head, const std::stop_token &stop) const
+Status Shard::streamPieces()
 {
-    if (::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) // the first rank makes it
-        return ioError("cannot be made: " + systemReason() + "; free some space or choose another run folder")
-            .in(folder);
+    constexpr std::int64_t kChunk = 4 << 20;
+    std::vector<std::byte> chunk(static_cast<std::size_t>(std::min(kChunk, m_streamed)));
+    for (const StoredPiece &piece : m_pieces)
+        for (std::int64_t at = 0; piece.what.read && at < piece.what.bytes(); at += kChunk) {
+            const std::int64_t bytes = std::min(kChunk, piece.what.bytes() - at);
+            if (Status read = piece.what.read(chunk.data(), at, bytes); !read)
+                return read;
+            m_begun.checksum = crc32c({chunk.data(), static_cast<std::size_t>(bytes)}, m_begun.checksum);
+            if (Status written = writeAll(m_begun.file->get(), chunk.data(), bytes); !written)
+                return written;
+        }
+    return {};
+}
+
+Status Shard::stream(const std::string &folder)
+{
+    if (m_streamed == 0)
+        return {};
+    if (Status made = makeFolder(folder); !made)
+        return made;
+    Status done = beginFile(folder);
+    if (done)
+        done = streamPieces();
+    if (done)
+        return {};
+    m_begun = {};
+    return done.error().in(folder + "/" + shardName(m_rank));
+}
+
+Status Shard::writeShard(const std::string &folder, const std::stop_token &stop, StoredFile &stored)
+{
+    if (m_streamed == 0)
+        if (Status begun = beginFile(folder); !begun)
+            return begun;
+    const Begun begun = std::exchange(m_begun, {});
+    if (!begun.file)
+        return failed("a checkpoint's file was not begun");
+    stored.checksum = begun.checksum;
+    if (Status written = writeData(begun.file->get(), stop, stored); !written)
+        return written;
+    stored.bytes = std::ssize(m_header) + m_bytes;
+    PLANLOOM_FAILPOINT("checkpoint.shard-fsync");
+    return syncFile(begun.file->get());
+}
+
+Status Shard::write(const std::string &folder, Manifest head, const std::stop_token &stop)
+{
+    if (Status made = makeFolder(folder); !made)
+        return made;
     if (!m_pieces.empty()) {
         StoredFile stored{shardName(m_rank), 0, 0};
         if (Status written = writeShard(folder, stop, stored); !written)
@@ -204,6 +259,7 @@ Status Shard::write(const std::string &folder, Manifest head, const std::stop_to
         for (const StoredPiece &piece : m_pieces) {
             head.pieces.push_back(piece);
             head.pieces.back().what.data = nullptr;
+            head.pieces.back().what.read = nullptr;
         }
     }
     PLANLOOM_FAILPOINT("checkpoint.part-write");

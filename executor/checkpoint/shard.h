@@ -22,8 +22,9 @@ std::string unfinishedName(std::int64_t step, std::int64_t lease);
 std::string shardName(int rank);
 std::string partName(int rank);
 
-/// The saved data of one rank: a second copy of its pieces in memory, made once, and the file written from it.
-/// Thread contract: copy() and write() may be on different threads, one after the other.
+/// The saved data of one rank: a second copy of its pieces in memory, made once, and the file written from it. Pieces
+/// that no memory has (Piece::read) have no copy: they are written first, a few megabytes at a time.
+/// Thread contract: copy(), stream() and write() may be on different threads, one after the other.
 class Shard {
 public:
     /// Allocates the copy of those of @p pieces that this rank writes. Errors: those of check(), Failed (memory).
@@ -36,9 +37,12 @@ public:
     [[nodiscard]] std::int64_t bytes() const { return m_bytes; }
     /// Copies the pieces, with all OpenMP threads of the caller: all that training has to wait for.
     void copy();
+    /// Begins the file in @p folder with the pieces that no memory has; nothing without any. Training waits for this,
+    /// too. Errors: Io, those of Piece::read.
+    Status stream(const std::string &folder);
     /// Writes the copy into @p folder and makes it last, then its description, which rank 0 reads. Errors: Io;
     /// Cancelled on @p stop.
-    Status write(const std::string &folder, Manifest head, const std::stop_token &stop) const;
+    Status write(const std::string &folder, Manifest head, const std::stop_token &stop);
 
 private:
     /// A memcpy of at most a megabyte.
@@ -51,7 +55,16 @@ private:
     Shard() = default;
     void planCopy();
     Status writeData(int fd, const std::stop_token &stop, StoredFile &stored) const;
-    Status writeShard(const std::string &folder, const std::stop_token &stop, StoredFile &stored) const;
+    Status writeShard(const std::string &folder, const std::stop_token &stop, StoredFile &stored);
+    Status beginFile(const std::string &folder);
+    Status streamPieces();
+
+    class NewFile;
+    /// The file that is being written, and the checksum of what it has.
+    struct Begun {
+        std::unique_ptr<NewFile> file;
+        std::uint32_t checksum = 0;
+    };
 
     int m_rank = 0;
     std::vector<StoredPiece> m_pieces; ///< with data
@@ -59,6 +72,8 @@ private:
     std::vector<Copy> m_copies;
     std::byte *m_copy = nullptr;
     std::int64_t m_bytes = 0;
+    std::int64_t m_streamed = 0; ///< of these, without a copy: they come first
+    Begun m_begun;
 };
 
 } // namespace planloom::checkpoint

@@ -65,13 +65,17 @@ void CheckpointWriter::begin(const TrainingState &state)
     const auto begin = std::chrono::steady_clock::now();
     m_head.state = state;
     m_shard->copy();
+    const Status streamed = m_shard->stream(folder());
     m_phase = Phase::Writing;
     {
         const std::lock_guard lock(m_mutex);
         m_error.reset();
+        if (!streamed)
+            m_error = streamed.error();
         m_giveUp = std::stop_source();
     }
-    start(Job::Write);
+    if (streamed)
+        start(Job::Write);
     m_stallSeconds = secondsSince(begin);
 }
 

@@ -45,9 +45,9 @@ struct Votes {
 ///     Idle --begin()--> Writing --all ready--> Publishing --rank 0 ready--> Idle (Published)
 ///                          \------ any failure ------\-> Discarding --all ready--> Idle (Failed)
 ///
-/// begin() only copies (that is the stall); a thread of each rank writes its shard, and rank 0's then publishes. While
-/// a checkpoint is in the making idle() is false and the next one has to wait for a later boundary. Thread contract:
-/// one thread; it starts its own writing thread.
+/// begin() only copies (that is the stall), and writes what no memory has (Piece::read); a thread of each rank writes
+/// the rest of its shard, and rank 0's then publishes. While a checkpoint is in the making idle() is false and the next
+/// one has to wait for a later boundary. Thread contract: one thread; it starts its own writing thread.
 class CheckpointWriter {
 public:
     /// Allocates a copy of this rank's pieces, whose data must stay in place. Rank 0 also removes unfinished folders of

@@ -89,7 +89,7 @@ Status addSaved(HostPieces &pieces, const program::PersistentTensor &held, const
 /// way here.
 Result<HostPieces> piecesToSave(RankExecutor &executor)
 {
-    auto pieces = HostPieces::create(executor.context());
+    auto pieces = HostPieces::create(executor.context(), HostPieces::OfFiles::Read);
     if (!pieces)
         return pieces;
     for (const program::PersistentTensor &held : executor.persistent()) {
@@ -113,6 +113,28 @@ Status addStored(HostPieces &pieces, const program::PersistentTensor &held, cons
             return added;
     }
     return state || !states ? Status() : addStates(pieces, held, rule);
+}
+
+/// Where memory has the whole of it at no time.
+bool liesInFile(RankExecutor &executor, const program::PersistentTensor &held)
+{
+    const HostTier *host = executor.context().host;
+    return held.part >= 0 && host != nullptr && host->isFile();
+}
+
+/// One tensor of a file: its pieces are in memory for this alone.
+Status restoreAlone(RankExecutor &executor, const program::PersistentTensor &held, const checkpoint::Manifest &manifest,
+                    bool states)
+{
+    auto pieces = HostPieces::create(executor.context());
+    if (!pieces)
+        return pieces.error();
+    if (const Status added = addStored(*pieces, held, executor.updateRule(), states); !added)
+        return added;
+    if (const Status restored = checkpoint::restore(manifest, pieces->pieces(), checkpoint::Checksums::Trust);
+        !restored)
+        return restored;
+    return pieces->upload();
 }
 
 /// Parameters whose copies in bfloat16 lie here; the numbers that these are made of go with them.
@@ -249,6 +271,11 @@ Status restoreHeld(RankExecutor &executor, const std::string &folder)
     // Written by steps without optimizer, whose states begin as zeros.
     const bool begins = executor.beginsUpdates() && manifest->state.optimizer == update::replacement().name;
     for (const program::PersistentTensor &held : executor.persistent()) {
+        if (liesInFile(executor, held)) {
+            if (const Status filled = restoreAlone(executor, held, *manifest, !begins); !filled)
+                return filled;
+            continue;
+        }
         if (const Status added = addStored(*stored, held, executor.updateRule(), !begins); !added)
             return added;
         copies.add(held);

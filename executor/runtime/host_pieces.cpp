@@ -5,9 +5,9 @@
 
 namespace planloom::runtime {
 
-Result<HostPieces> HostPieces::create(const ComputeContext &context)
+Result<HostPieces> HostPieces::create(const ComputeContext &context, OfFiles ofFiles)
 {
-    HostPieces made(context);
+    HostPieces made(context, ofFiles);
     auto event = context.device.makeEvent();
     if (!event)
         return event.error();
@@ -20,7 +20,11 @@ Status HostPieces::add(checkpoint::Piece piece, const program::PersistentTensor 
     m_staging.emplace_back();
     m_addresses.push_back(nullptr);
     if (const std::int64_t host = m_context.hostPlaceOf(held, offset); host >= 0) {
-        if (m_context.host->isFile()) {
+        if (m_context.host->isFile() && m_ofFiles == OfFiles::Read) {
+            piece.read = [tier = m_context.host, host](std::byte *to, std::int64_t begin, std::int64_t bytes) {
+                return tier->copyAnywhere(false, to, host + begin, bytes);
+            };
+        } else if (m_context.host->isFile()) {
             m_hosted.push_back(
                 {m_pieces.size(), host, std::vector<std::byte>(static_cast<std::size_t>(piece.bytes()))});
             piece.data = m_hosted.back().data.data();

@@ -14,8 +14,13 @@ namespace planloom::runtime {
 /// memory, or in host memory that copies go to and come from. Thread contract: one thread, between steps.
 class HostPieces {
 public:
+    /// What pieces that lie in a file are like.
+    enum class OfFiles : std::uint8_t {
+        InMemory, ///< download() and upload() copy them
+        Read,     ///< Piece::read fetches them; not for upload()
+    };
     /// The members of @p context must outlive it. Errors: those of Device::makeEvent.
-    static Result<HostPieces> create(const ComputeContext &context);
+    static Result<HostPieces> create(const ComputeContext &context, OfFiles ofFiles = OfFiles::InMemory);
 
     /// @p piece, whose data lie at @p offset of the arena, a place of @p held. Errors: those of Device::allocate.
     Status add(checkpoint::Piece piece, const program::PersistentTensor &held, std::int64_t offset);
@@ -27,9 +32,10 @@ public:
     Status upload();
 
 private:
-    explicit HostPieces(const ComputeContext &context) : m_context(context) {}
+    HostPieces(const ComputeContext &context, OfFiles ofFiles) : m_context(context), m_ofFiles(ofFiles) {}
 
     ComputeContext m_context;
+    OfFiles m_ofFiles;
     std::vector<checkpoint::Piece> m_pieces;
     Status copyHosted(bool out);
 

@@ -2,6 +2,7 @@
 #include "executor/runtime/host_tier.h"
 
 #include "engine/base/units.h"
+#include "engine/memory/host_blocks.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -16,7 +17,8 @@
 namespace planloom::runtime {
 namespace {
 
-constexpr std::int64_t kBlock = 4096;                  ///< of direct I/O: addresses, offsets and lengths
+using memory::kHostBlock; ///< of direct I/O
+
 constexpr std::int64_t kPiece = std::int64_t{8} << 20; ///< of a copy through a file: its buffer
 
 Error tierError(const std::string &what, const std::string &folder)
@@ -98,7 +100,7 @@ Status HostTier::prepare(const program::Program &program, const program::Rank &o
     if (!device.hostAddressable())
         return unsupported("host_tier of the memory policy is a folder, and this device copies to memory only; "
                            "give host_tier=memory");
-    const std::int64_t whole = (own.hostBytes + kBlock - 1) / kBlock * kBlock;
+    const std::int64_t whole = memory::wholeHostBlocks(own.hostBytes);
     auto made = File::create(own.hostTier, whole);
     if (!made)
         return made.error();
@@ -129,14 +131,14 @@ Status HostTier::throughFile(bool out, std::byte *data, std::int64_t host, std::
 {
     if (!buffer)
         buffer.reset(static_cast<std::byte *>(
-            std::aligned_alloc(static_cast<std::size_t>(kBlock), static_cast<std::size_t>(kPiece))));
+            std::aligned_alloc(static_cast<std::size_t>(kHostBlock), static_cast<std::size_t>(kPiece))));
     if (!buffer)
         return failed("there is no memory for a copy to the file of swapped tensors; close other programs");
     for (std::int64_t done = 0; done < bytes;) {
-        const std::int64_t begin = (host + done) / kBlock * kBlock;
+        const std::int64_t begin = (host + done) / kHostBlock * kHostBlock;
         const std::int64_t before = host + done - begin; // in its block
         const std::int64_t piece = std::min(kPiece - before, bytes - done);
-        const std::int64_t whole = (before + piece + kBlock - 1) / kBlock * kBlock;
+        const std::int64_t whole = memory::wholeHostBlocks(before + piece);
         if (!out || (keeps && before + piece != whole) || before > 0)
             if (const Status read = m_file->move(false, buffer.get(), begin, whole); !read)
                 return read;

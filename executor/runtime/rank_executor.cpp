@@ -187,27 +187,39 @@ Result<memory::MeasuredTimes> RankExecutor::measuredTimes()
     if (!m_parts.times)
         return times;
     times.operators = m_parts.times->medians();
-    const program::Task *largest = nullptr;
-    const auto bytesOf = [this](const program::Task &task) {
-        return m_parts.program.copyOf(*task.as<program::Swap>()).bytes;
-    };
-    for (const TaskId id : m_parts.own().tasks) {
-        const program::Task &task = m_parts.program.task(id);
-        const auto *swap = task.as<program::Swap>();
-        const bool moves = swap != nullptr && task.microBatch >= 0 && !m_parts.program.copyOf(*swap).parameter;
-        if (moves && (largest == nullptr || bytesOf(task) > bytesOf(*largest)))
-            largest = &task;
-    }
+    const program::Task *largest = largestCopy();
     if (largest == nullptr)
         return times;
-    for (const bool out : {true, false}) {
+    for (const bool out : {false, true}) { // what came goes back: the host keeps parameters and states as they are
         const Result<double> seconds = m_communication.swaps().measure(*largest, out);
         if (!seconds)
             return seconds.error();
         (out ? times.secondsOut : times.secondsIn) = *seconds;
     }
-    times.copyBytes = bytesOf(*largest);
+    times.copyBytes = m_parts.program.copyOf(*largest->as<program::Swap>()).bytes;
     return times;
+}
+
+/// Of the tensors that are swapped; without any, of the parts of parameters and states that an update brings.
+const program::Task *RankExecutor::largestCopy() const
+{
+    const auto better = [this](const program::Task &task, const program::Task *best) {
+        const bool swaps = task.microBatch >= 0;
+        const bool bestSwaps = best != nullptr && best->microBatch >= 0;
+        const auto bytesOf = [this](const program::Task &of) {
+            return m_parts.program.copyOf(*of.as<program::Swap>()).bytes;
+        };
+        return best == nullptr || (swaps == bestSwaps ? bytesOf(task) > bytesOf(*best) : swaps);
+    };
+    const program::Task *largest = nullptr;
+    for (const TaskId id : m_parts.own().tasks) {
+        const program::Task &task = m_parts.program.task(id);
+        const auto *swap = task.as<program::Swap>();
+        // A parameter that an operator reads may begin within a block of a file: a part of them does not.
+        if (swap != nullptr && !m_parts.program.copyOf(*swap).parameter && better(task, largest))
+            largest = &task;
+    }
+    return largest;
 }
 
 /// The caller's work between steps, whose communication is none of a step's.

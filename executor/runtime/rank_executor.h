@@ -70,7 +70,8 @@ public:
         return m_parts.comm.bytesSent() - m_bytesBesides - m_communication.agreements().bytesSent();
     }
     /// After run(), with ExecutorOptions::measures: what a memory policy decides by. Makes a few copies of the largest
-    /// tensor that is swapped, to the host and back. Errors: those of Swaps::measure.
+    /// tensor that is swapped, to the host and back; where none is, of the largest part of parameters or states that is
+    /// brought for an update, which stays as it is. Errors: those of Swaps::measure.
     Result<memory::MeasuredTimes> measuredTimes();
     /// Time zero of its records, on this machine's monotonic clock.
     [[nodiscard]] std::int64_t origin() const { return m_parts.origin; }
@@ -110,6 +111,7 @@ private:
     double takeOwnLoss();
     Status settleRows(bool ends);
     Status afterStep(const run::StepMetrics &metrics, bool &stop);
+    [[nodiscard]] const program::Task *largestCopy() const;
 
     ExecutorOptions m_options;
     RankParts m_parts;

@@ -26,8 +26,9 @@ public:
     /// reader between steps; waits for the copy. Nothing, if they stay on the device. Errors: Io, those of
     /// drain().
     Status moveStates(bool out);
-    /// Between steps: seconds of the copy of @p task, a Swap of a tensor, in the direction @p out; the median of a few.
-    /// What lies at both places is no one's then. Errors: those of moveStates.
+    /// Between steps: seconds of the copy of @p task, a Swap of a tensor or of an update's part, in the direction @p
+    /// out; the median of a few. What lies at its place on the device is no one's then; what the host has of a part
+    /// stays, if the part came in before it goes out. Errors: those of moveStates.
     Result<double> measure(const program::Task &task, bool out);
     /// True once the copy in this direction has ended, or has been given to its queue. Error: Io.
     Result<bool> test(bool out);

@@ -6,6 +6,7 @@
 #include "planners/common/exchange_seconds.h"
 #include "planners/common/exchange_tables.h"
 #include "planners/common/exchange_warnings.h"
+#include "planners/common/simulated_estimate.h"
 
 #include <fmt/format.h>
 
@@ -156,6 +157,8 @@ Result<PlanReport> withExchange(PlanReport report, const Problem &problem, const
                         "merge=convex, which needs half of them, or on larger devices",
                         plan::notation(changed->plan), plan::name(request.exchange.policy)));
     changed->notes = std::move(report.notes);
+    if (plan::textOf(changed->plan.exchange) != plan::textOf(report.plan.exchange))
+        takeSimulated(*changed);
     if (changed->plan.exchange.averages()) {
         if (Status estimated = estimateAveraging(*changed, problem); !estimated)
             return estimated.error();

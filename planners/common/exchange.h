@@ -21,7 +21,8 @@ struct ExchangeRequest {
 Result<ExchangeRequest> exchangeRequest(std::string_view text);
 
 /// @p report with the requested exchange in its plan, predicted anew, as are its alternatives; those that cannot have
-/// it are dropped. Of dasgd the estimate says averaging_step_seconds (of a step without the average),
+/// it are dropped. The estimate's time is that of the plan with the exchange (takeSimulated), as planners know
+/// synchronous training alone. Of dasgd the estimate says averaging_step_seconds (of a step without the average),
 /// averaging_exchange_seconds (of one average), averaging_hidden_share (of it), averaging_effective_share (of the
 /// steps' progress, plan::DelayedAveraging) and averaging_effective_step_seconds (of a step, by that share).
 /// delay=auto: withBestDelay() (averaging_delay.h). Of embrace the tables are filled in (exchange_tables.h), with

@@ -5,6 +5,8 @@
 #include "engine/compile/memory_figures.h"
 #include "engine/plan/validate.h"
 #include "planners/common/changed_candidates.h"
+#include "planners/common/memory.h"
+#include "planners/common/simulated_estimate.h"
 
 #include <algorithm>
 #include <cmath>
@@ -67,7 +69,7 @@ Status estimateMemory(PlanReport &report, const Problem &problem, double baseSec
     double swapped = 0;
     double operators = 0;
     for (const program::Task &task : program->tasks) {
-        if (const auto *swap = task.as<program::Swap>(); swap != nullptr && swap->out)
+        if (const auto *swap = task.as<program::Swap>())
             swapped += static_cast<double>(program->copyOf(*swap).bytes);
         const auto *run = task.as<program::Compute>();
         if (run == nullptr || !run->isPooled() || run->pass != program::Pass::Recompute)
@@ -151,8 +153,14 @@ Result<PlanReport> withMemoryPolicy(PlanReport report, const Problem &problem, c
         return withBudgetThatDoes(changed.error(), std::move(report.plan), problem, request.memory);
     if (!changed)
         return changed;
+    if (request.fitsDevice && request.memory.limits() && !changed->predicted.fits)
+        return memoryBinds(*problem.subject.cluster, limitOf(changed->plan, problem.subject, changed->predicted),
+                           fmt::format(", with what memory policy {} cannot take from the device,",
+                                       plan::name(request.memory.filter)));
     changed->notes = std::move(report.notes);
     changed->complete = report.complete;
+    if (request.memory.limits())
+        takeSimulated(*changed);
     if (Status estimated = estimateMemory(*changed, problem, base); !estimated)
         return estimated.error();
     const auto samePolicy = [&](plan::Plan &candidate) { return setPolicy(candidate, problem, request); };

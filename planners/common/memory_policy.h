@@ -29,10 +29,12 @@ Error withBudgetThatDoes(Error error, plan::Plan plan, const Problem &problem, c
 
 /// @p report with the requested memory policy on every stage, predicted anew, as are its alternatives; those that
 /// cannot have it, or do not fit with it, are dropped. The estimate says memory_base_seconds (the iteration without the
-/// policy), memory_recompute_seconds, memory_swapped_bytes and memory_recomputed_operators of an iteration, and
-/// memory_stall_seconds and memory_fragmented (compile::MemoryFigures), all devices together. Errors: those of
-/// validation and compilation, Infeasible (budget=fit: a device has no room for activations). Cost: a simulation for
-/// the plan, and one for each alternative.
+/// policy), memory_recompute_seconds, memory_swapped_bytes (of all copies, to the host and back) and
+/// memory_recomputed_operators of an iteration, and memory_stall_seconds and memory_fragmented
+/// (compile::MemoryFigures), all devices together. Errors: those of validation and compilation, Infeasible (budget=fit:
+/// a device has no room for activations, or for what else the plan needs; the error has the figures). The estimate's
+/// time is that of the plan with the policy (takeSimulated). Cost: a simulation for the plan, and one for each
+/// alternative.
 Result<PlanReport> withMemoryPolicy(PlanReport report, const Problem &problem, const MemoryRequest &request);
 
 } // namespace planloom::planners

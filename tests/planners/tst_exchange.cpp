@@ -118,6 +118,28 @@ private slots:
         QVERIFY(!asked.plan.estimate.contains("averaging_step_seconds"));
     }
 
+    /// The planner's estimate is of synchronous training; that of the changed plan is its own, in time and speed-up.
+    void estimatesAreOfThePlanAsItIs()
+    {
+        const planners::Problem problem = vgg19(1.25e9);
+        const plan::Estimate own = testing::planned(problem, "data-parallel").plan.estimate;
+        QVERIFY(own.contains("all_reduce_seconds"));
+        QCOMPARE(withExchange(problem, "all-reduce").plan.estimate, own);
+        const auto checked = [](const planners::PlanReport &report, const plan::Estimate &before) {
+            const plan::Estimate &now = report.plan.estimate;
+            const double seconds = now.at("iteration_seconds");
+            return seconds == report.predicted.iterationSeconds && seconds != before.at("iteration_seconds")
+                && !now.contains("all_reduce_seconds") && !now.contains("speedup_with_overlap")
+                && std::abs(now.at("speedup_over_one_device") * seconds
+                                / (before.at("speedup_over_one_device") * before.at("iteration_seconds"))
+                            - 1)
+                < 1e-12;
+        };
+        QVERIFY(checked(withExchange(problem, "dasgd,local_steps=8,delay=6"), own));
+        const planners::Problem tables = recurrent(false);
+        QVERIFY(checked(withExchange(tables, "embrace"), testing::planned(tables, "data-parallel").plan.estimate));
+    }
+
     // What was found beside the plan is predicted with the same exchange.
     void alternativesHaveTheSameExchange()
     {

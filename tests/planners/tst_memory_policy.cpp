@@ -88,6 +88,7 @@ void TestMemoryPolicy::limitsWhatIsPredicted()
         QVERIFY(limited->predicted.iterationSeconds >= before - 1e-12);
         const auto &estimate = limited->plan.estimate;
         QCOMPARE(estimate.at("memory_base_seconds"), before);
+        QCOMPARE(estimate.at("iteration_seconds"), limited->predicted.iterationSeconds);
         QVERIFY(estimate.at("memory_swapped_bytes") + estimate.at("memory_recomputed_operators") > 0);
     }
 }
@@ -134,7 +135,8 @@ void TestMemoryPolicy::saysHowLongOperatorsWait()
     const auto synchronous = estimateOf("synchronous"), overlapping = estimateOf("overlapping");
     const double bytes = synchronous.at("memory_swapped_bytes");
     QVERIFY(bytes > 0);
-    const double stall = synchronous.at("memory_stall_seconds"), copies = bytes / 2e9 + bytes / 1e9;
+    const double way = bytes / 2; // to the host, or back
+    const double stall = synchronous.at("memory_stall_seconds"), copies = way / 2e9 + way / 1e9;
     QVERIFY2(std::abs(stall / copies - 1) < 1e-9, qPrintable(QString("%1 for %2").arg(stall).arg(copies)));
     QVERIFY(overlapping.at("memory_stall_seconds") < stall);
     QVERIFY(overlapping.contains("memory_fragmented"));
@@ -154,6 +156,14 @@ void TestMemoryPolicy::fitsTheDevice()
     QVERIFY(limited->plan.stages[0].memory.budgetBytes > 0);
     const auto none = planners::withMemoryPolicy(*roomy, problemOn(1), *request);
     QVERIFY(!none);
+    // Behind an operator there is more than the budget for a moment, and then the plan does not fit.
+    const auto after =
+        planners::withMemoryPolicy(*roomy, tight, *planners::memoryRequest("delta,budget=fit,trigger=after"));
+    QVERIFY(!after);
+    QCOMPARE(after.error().code, ErrorCode::Infeasible);
+    for (const char *part :
+         {"with what memory policy delta cannot take from the device", " needed", " usable", " short"})
+        QVERIFY2(after.error().message.find(part) != std::string::npos, after.error().message.c_str());
     QVERIFY2(none.error().message.find("leaves no room for activations") != std::string::npos,
              none.error().message.c_str());
 }

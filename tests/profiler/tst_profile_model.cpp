@@ -5,6 +5,7 @@
 #include "engine/cost/local_costs.h"
 #include "engine/cost/sparse_rows.h"
 #include "engine/graph/zoo/zoo.h"
+#include "profiler/host_copies.h"
 #include "profiler/measurement.h"
 #include "profiler/replica.h"
 #include "profiler/shared_reduction.h"
@@ -52,6 +53,7 @@ class TestProfileModel : public QObject {
     Q_OBJECT
 
 private slots:
+    void copiesAreInNoCache();
     void stepsAreLongerThanTheirParts();
     void ranksWaitInEachSegment();
     void coversEveryOperator_data();
@@ -100,6 +102,7 @@ void TestProfileModel::coversEveryOperator()
         QVERIFY(times[0].backward.value() >= 0);
     }
     QVERIFY(profile->extra.at("optimizer_seconds_per_parameter") > 0);
+    QVERIFY(profile->extra.at("host_copy_bytes_per_second") > 0);
     QVERIFY(!profile->extra.contains("allreduce_bytes_per_second"));
     const auto back = cost::profileFromJson(cost::toJson(*profile));
     QVERIFY(back.ok());
@@ -443,6 +446,23 @@ void TestProfileModel::madeUpDataIsInRange()
     features.fillInput(5, numbers.data());
     QVERIFY(std::ranges::all_of(numbers, [](float v) { return v >= -1 && v <= 1; }));
     QVERIFY(numbers[0] != numbers[1]);
+}
+
+/// All pieces together take twice the last-level cache, within what a measurement may take of the memory.
+void TestProfileModel::copiesAreInNoCache()
+{
+    constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+    const auto bytesOf = [](std::int64_t cache, std::int64_t memory, int ranks) {
+        return 2 * static_cast<std::int64_t>(profiler::copiedPieces(cache, memory, ranks) * profiler::kCopiedPiece)
+            * ranks;
+    };
+    for (const int ranks : {1, 2, 3, 8})
+        for (const std::int64_t cache : {0, 8, 32, 300, 500})
+            QVERIFY(bytesOf(cache * kMiB, 64 * 1024 * kMiB, ranks)
+                    >= std::max<std::int64_t>(2 * cache, 64 * ranks) * kMiB);
+    QCOMPARE(bytesOf(0, 0, 1), 64 * kMiB);
+    QCOMPARE(bytesOf(300 * kMiB, 1024 * kMiB, 1), 128 * kMiB); // an eighth of the memory
+    QCOMPARE(bytesOf(8192 * kMiB, 64 * 1024 * kMiB, 1), 1024 * kMiB);
 }
 
 QTEST_GUILESS_MAIN(TestProfileModel)

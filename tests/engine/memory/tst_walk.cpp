@@ -196,6 +196,10 @@ private slots:
     void optimumByHand();
     void withoutAPolicyEverythingStays();
     void roomInPiecesIsCounted();
+    void allOfItStays();
+    void theOtherTriggerFitsWhatThisFits();
+    void parametersArePartOfThePrice();
+    void hostBytesHold();
     void refusals();
     void pool();
 };
@@ -546,25 +550,173 @@ void TestWalk::withoutAPolicyEverythingStays()
     QCOMPARE(course->seconds, stream.seconds());
 }
 
-/// Of ten bytes three are used in the middle: six more are there, but not in one piece, so that the three have to go.
-void TestWalk::roomInPiecesIsCounted()
+namespace {
+
+/// Of ten bytes three are used in the middle: six more are there, but not in one piece.
+Stream inPieces()
 {
     Stream stream;
     stream.storages = {{0, -1, false}, {3, 0, true}, {3, 1, true}, {3, 2, true}, {6, 4, true}};
     stream.operators = {{1, {0}, {1}, {}, 0}, {1, {0}, {2}, {}, 0}, {1, {1}, {3}, {1}, 0},
                         {1, {3}, {}, {3}, 0}, {1, {0}, {4}, {}, 0}, {1, {4, 2}, {}, {4, 2}, 0}};
+    return stream;
+}
+
+} // namespace
+
+/// The three have to go, as something has to leave later anyway: nothing is planned for the whole stream then.
+void TestWalk::roomInPiecesIsCounted()
+{
+    Stream stream = inPieces();
+    for (const std::int32_t op : {6, 7, 8})
+        stream.storages.push_back({4, op, true});
+    stream.operators.insert(
+        stream.operators.end(),
+        {{1, {0}, {5}, {}, 0}, {1, {0}, {6}, {}, 0}, {1, {6}, {7}, {6}, 0}, {1, {5, 7}, {}, {5, 7}, 0}});
     Limits limits = limitsFor(MemoryFilter::Delta, MemoryDirector::Recompute, 10, 2);
     limits.policy.trigger = plan::MemoryTrigger::Before;
     limits.fixedPool = true;
     const auto course = memory::walk(stream, limits);
     QVERIFY2(course, course ? "" : course.error().message.c_str());
     QCOMPARE(course->fragmented, 1);
-    QCOMPARE(logOf(*course), QString("2R"));
+    QCOMPARE(logOf(*course), QString("2R 5R"));
     limits.budget = 12;
     const auto roomy = memory::walk(stream, limits);
     QVERIFY(roomy);
     QCOMPARE(roomy->fragmented, 0);
     QVERIFY(roomy->decisions.empty());
+}
+
+/// Where a budget holds all bytes nothing moves, although best fit finds no hole; of a budget of 100 % the pool has
+/// room for holes that no places can do without.
+void TestWalk::allOfItStays()
+{
+    plan::Memory policy;
+    policy.filter = MemoryFilter::Delta;
+    policy.smallShare = 0;
+    const Stream pieces = inPieces();
+    for (const MemoryFilter filter : {MemoryFilter::Delta, MemoryFilter::Ahead}) {
+        policy.filter = filter;
+        policy.budgetBytes = pieces.peakBytes();
+        const Limits limits = memory::limitsOf(policy, pieces, 2);
+        const auto course = memory::walk(pieces, limits);
+        QVERIFY2(course, course ? "" : course.error().message.c_str());
+        QVERIFY(course->decisions.empty());
+        QCOMPARE(course->seconds, pieces.seconds());
+        QCOMPARE(course->poolBytes, 9);
+        checkCourse(pieces, limits, *course);
+    }
+    // Each of five pairs of neighbours is there together, and so are the last and the first: three do not fit side by
+    // side in the room of two.
+    Stream ring;
+    ring.storages = {{0, -1, false}, {2, 0, true}, {1, 1, true}, {2, 2, true},
+                     {1, 3, true},   {2, 4, true}, {1, 5, true}};
+    ring.operators = {{1, {0}, {1}, {}, 0},     {1, {0}, {2}, {}, 0},     {1, {1, 2}, {3}, {1}, 0},
+                      {1, {2, 3}, {4}, {2}, 0}, {1, {3, 4}, {5}, {3}, 0}, {1, {4, 5}, {6}, {4, 5, 6}, 0}};
+    policy.budgetBytes = 0;
+    policy.budgetShare = 1;
+    for (const Stream &stream : {pieces, ring, branching(12), withParameters(6, 448)})
+        for (const auto trigger : {plan::MemoryTrigger::Before, plan::MemoryTrigger::After}) {
+            policy.trigger = trigger;
+            const Limits limits = memory::limitsOf(policy, stream, 100'000);
+            const auto course = memory::walk(stream, limits);
+            QVERIFY2(course, course ? "" : course.error().message.c_str());
+            QVERIFY(course->decisions.empty());
+            QVERIFY(course->peakBytes <= limits.budget
+                    || stream.storages.back().hosted); // these come ahead of their use
+            QVERIFY(course->poolBytes <= 3 * limits.budget / 2);
+            checkCourse(stream, limits, *course);
+        }
+}
+
+/// What an operator needs counts in full with trigger=before, and not at all in the moment with trigger=after: a stream
+/// that fits with that one fits with this, too. What is fetched ahead goes again where nothing else can.
+void TestWalk::theOtherTriggerFitsWhatThisFits()
+{
+    plan::Memory policy;
+    policy.latency = 0;
+    int both = 0;
+    for (const Stream &stream : {withParameters(6, 448), branching(8)})
+        for (const MemoryFilter filter : {MemoryFilter::Delta, MemoryFilter::LeastRecentUsed, MemoryFilter::Dtr})
+            for (const MemoryDirector director : {MemoryDirector::Rule, MemoryDirector::Swap})
+                for (const std::int64_t prefetch : {1, 5, 20})
+                    for (int percent = 95; percent >= 30; percent -= 5) {
+                        policy.filter = filter;
+                        policy.director = director;
+                        policy.prefetch = prefetch;
+                        policy.budgetShare = percent / 100.0;
+                        policy.trigger = plan::MemoryTrigger::Before;
+                        const auto before = memory::walk(stream, memory::limitsOf(policy, stream, 100'000));
+                        policy.trigger = plan::MemoryTrigger::After;
+                        const Limits limits = memory::limitsOf(policy, stream, 100'000);
+                        const auto after = memory::walk(stream, limits);
+                        if (!before)
+                            continue;
+                        QVERIFY2(after,
+                                 qPrintable(QString("%1 %2 prefetch %3 at %4 %: %5")
+                                                .arg(plan::name(filter))
+                                                .arg(static_cast<int>(director))
+                                                .arg(prefetch)
+                                                .arg(percent)
+                                                .arg(QString::fromStdString(after ? "" : after.error().message))));
+                        checkCourse(stream, limits, *after);
+                        ++both;
+                    }
+    QVERIFY(both > 200);
+}
+
+/// An operator that runs again waits for the parameter that it reads: by the rule a swap of 3 + 3 seconds is cheaper
+/// than an operator of 4 seconds with a copy of 8, and dearer than the operator alone.
+void TestWalk::parametersArePartOfThePrice()
+{
+    Stream stream;
+    stream.storages = {{0, -1, false}, {6, 0, true}, {6, 1, true}, {16, -1, false, true}, {12, 3, true}};
+    stream.operators = {{4, {0, 3}, {1}, {3}, 0}, {1, {1}, {2}, {}, 0}, {1, {2}, {}, {2}, 0},
+                        {1, {0}, {4}, {}, 0},     {1, {4}, {}, {4}, 0}, {1, {1}, {}, {1}, 0}};
+    Limits limits = limitsFor(MemoryFilter::Delta, MemoryDirector::Rule, 22, 2);
+    limits.policy.trigger = plan::MemoryTrigger::Before;
+    limits.policy.prefetch = 0;
+    limits.budget = 17;
+    stream.storages[3].bytes = 10;
+    limits.fixedPool = true;
+    const auto course = memory::walk(stream, limits);
+    QVERIFY2(course, course ? "" : course.error().message.c_str());
+    QCOMPARE(logOf(*course), QString("1S"));
+    QCOMPARE(course->decisions[0].cost, 4 + 5.0);
+    QCOMPARE(course->decisions[0].ratio, 6 / 9.0);
+    stream.operators[0].dies.clear(); // it stays until it has to go: the operator is priced alone
+    limits.budget = 27;
+    stream.operators[5].dies = {1, 3};
+    stream.operators[5].inputs = {1, 3};
+    stream.storages[4].bytes = 12;
+    const auto here = memory::walk(stream, limits);
+    QVERIFY2(here, here ? "" : here.error().message.c_str());
+    QCOMPARE(here->decisions[0].cost, here->decisions[0].action == Decision::Action::Drop ? 5.0 : 4.0);
+}
+
+/// What the host's pool needs, holes included, is no more than host_bytes allow.
+void TestWalk::hostBytesHold()
+{
+    const Stream stream = branching(12);
+    plan::Memory policy;
+    policy.filter = MemoryFilter::Delta;
+    policy.latency = 0;
+    int full = 0;
+    for (const char *tier : {"memory", "/tmp"})
+        for (std::int64_t blocks = 2; blocks <= 12; ++blocks)
+            for (int percent = 80; percent >= 40; percent -= 5) {
+                policy.hostTier = tier;
+                policy.hostBytes = policy.hostTier == "memory" ? blocks * 300 : blocks * 4096 + 64;
+                policy.budgetShare = percent / 100.0;
+                const Limits limits = memory::limitsOf(policy, stream, 1e6);
+                const auto course = memory::walk(stream, limits);
+                if (!course)
+                    continue;
+                QVERIFY(course->hostBytes <= policy.hostBytes);
+                checkCourse(stream, limits, *course);
+                full += course->swaps > 0 && course->recomputes > 0 ? 1 : 0;
+            }
+    QVERIFY(full > 10);
 }
 
 void TestWalk::refusals()
@@ -607,6 +759,14 @@ void TestWalk::pool()
     QCOMPARE(pool.take(100), 0);
     QCOMPARE(pool.used(), 100);
     QCOMPARE(pool.furthest(), 100);
+    pool.give(0, 100);
+    QVERIFY(pool.takeAt(30, 20));
+    QVERIFY(!pool.takeAt(40, 5));
+    QVERIFY(!pool.takeAt(90, 20));
+    QVERIFY(pool.takeAt(50, 50));
+    QVERIFY(pool.hasHole(30) && !pool.hasHole(31));
+    pool.give(30, 20);
+    QCOMPARE(pool.take(50), 0);
 }
 
 QTEST_GUILESS_MAIN(TestWalk)

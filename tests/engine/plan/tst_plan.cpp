@@ -640,6 +640,16 @@ private slots:
         QTest::newRow("misspelt in the exchange") << "\"kind\":\"all-reduce\""
                                                   << "\"kind\":\"dasgd\",\"localsteps\":7"
                                                   << "field \"exchange.localsteps\": is not known" << 13;
+        QTest::newRow("of averages") << "\"kind\":\"all-reduce\""
+                                     << "\"kind\":\"embrace\",\"local_steps\":8"
+                                     << "field \"exchange.local_steps\": has no meaning with exchange embrace" << 13;
+        QTest::newRow("of tables") << "\"kind\":\"all-reduce\""
+                                   << "\"kind\":\"dasgd\",\"scheduling\":\"2d\""
+                                   << "field \"exchange.scheduling\": has no meaning with exchange dasgd" << 13;
+        QTest::newRow("of what is no table")
+            << "\"kind\":\"all-reduce\""
+            << "\"kind\":\"all-reduce\",\"dense\":\"dasgd\""
+            << "field \"exchange.dense\": has no meaning with exchange all-reduce" << 13;
         QTest::newRow("misspelt of a table")
             << "\"kind\":\"all-reduce\""
             << "\"kind\":\"embrace\",\"tables\":[{\"parameter\":\"wte\",\"spilt\":false}]"

@@ -242,6 +242,57 @@ private slots:
         QVERIFY2(status.error().text().find("exactly once") != std::string::npos, status.error().text().c_str());
     }
 
+    /// What no memory has is written piece by piece, a few megabytes at a time, and read back like what has been
+    /// copied.
+    void whatNoMemoryHasIsStreamed()
+    {
+        constexpr std::int64_t kLarge = 3 << 20; // elements: three chunks
+        std::vector<float> large(kLarge), small{1, 2, 3, 4, 5};
+        for (std::size_t i = 0; i < large.size(); ++i)
+            large[i] = static_cast<float>(i % 8191);
+        std::int64_t most = 0;
+        bool fails = false;
+        const auto piece = [](const char *name, std::int64_t count, std::vector<float> &of) {
+            return Piece{.name = name,
+                         .shape = {count},
+                         .region = wholeRegion({count}),
+                         .flatCount = count,
+                         .data = reinterpret_cast<std::byte *>(of.data())};
+        };
+        Piece streamed = piece("large", kLarge, large);
+        streamed.data = nullptr;
+        streamed.read = [&](std::byte *to, std::int64_t begin, std::int64_t bytes) -> Status {
+            most = std::max(most, bytes);
+            if (fails)
+                return ioError("cannot be read");
+            std::memcpy(to, reinterpret_cast<const std::byte *>(large.data()) + begin, static_cast<std::size_t>(bytes));
+            return {};
+        };
+        const auto save = [&](std::int64_t step) {
+            auto writer = CheckpointWriter::create({piece("small", 5, small), streamed}, {.runDir = m_run});
+            TrainingState state;
+            state.step = step;
+            (*writer)->begin(state);
+            auto outcome = Outcome::Nothing;
+            while (outcome == Outcome::Nothing)
+                outcome = (*writer)->agree((*writer)->votes());
+            return std::pair(outcome, (*writer)->failure());
+        };
+        QCOMPARE(save(1).first, Outcome::Published);
+        QCOMPARE(most, 4 << 20);
+        const auto manifest = newestCheckpoint(m_run); // compares checksums
+        QVERIFY2(manifest.ok(), manifest ? "" : manifest.error().text().c_str());
+        std::vector<float> back(large.size()), backSmall(small.size());
+        const std::vector<Piece> wanted{piece("small", 5, backSmall), piece("large", kLarge, back)};
+        QVERIFY(restore(*manifest, wanted).ok());
+        QVERIFY(back == large && backSmall == small);
+        fails = true;
+        const auto [outcome, why] = save(2);
+        QCOMPARE(outcome, Outcome::Failed);
+        QVERIFY2(why.find("cannot be read") != std::string::npos, why.c_str());
+        QCOMPARE(newestCheckpoint(m_run)->state.step, 1);
+    }
+
     void anIncompleteGroupIsNotPublished()
     {
         auto ranks = layout(13);

