@@ -263,7 +263,7 @@ std::string textOf(const cluster::Host &host)
     std::string text = host.user.empty() ? host.address : host.user + "@" + host.address;
     if (host.port > 0)
         text += fmt::format(" port {}", host.port);
-    return host.slots > 0 ? fmt::format("{}, {} slots", text, host.slots) : text;
+    return host.ranks > 0 ? fmt::format("{}, {} slots", text, host.ranks) : text;
 }
 
 Status inspectCluster(const std::string &source, Output &output)

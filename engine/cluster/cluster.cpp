@@ -73,10 +73,10 @@ Status checkHost(const Node &node)
         return badInput(fmt::format("node {}: '{}' is no user's name", node.name, host.user));
     if (host.port < 0 || host.port > kMostPort)
         return badInput(fmt::format("node {}: the port {} is not from 1 to {}", node.name, host.port, kMostPort));
-    if (host.slots < 0 || (host.slots > 0 && static_cast<std::size_t>(host.slots) < node.devices.size()))
+    if (host.ranks < 0 || (host.ranks > 0 && static_cast<std::size_t>(host.ranks) < node.devices.size()))
         return badInput(
             fmt::format("node {} has {} slots for {} devices; give at least one for each, or leave them out", node.name,
-                        host.slots, node.devices.size()));
+                        host.ranks, node.devices.size()));
     return {};
 }
 

@@ -38,7 +38,7 @@ struct Host {
     std::string address; ///< host name or IP address; empty: not known
     std::string user;    ///< empty: as ssh has it
     int port = 0;        ///< 0: as ssh has it
-    int slots = 0;       ///< most ranks; 0: one for each device
+    int ranks = 0;       ///< most ranks; 0: one for each device
 
     bool operator==(const Host &) const = default;
 };

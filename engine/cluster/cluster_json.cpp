@@ -62,8 +62,8 @@ void addHost(nlohmann::json &node, const Host &host)
         node["user"] = host.user;
     if (host.port > 0)
         node["port"] = host.port;
-    if (host.slots > 0)
-        node["slots"] = host.slots;
+    if (host.ranks > 0)
+        node["slots"] = host.ranks;
 }
 
 Host hostFrom(JsonReader &reader)
