@@ -109,7 +109,7 @@ std::size_t KeptStages::mostStages(std::size_t layers) const
 
 OptionInfo keepOption()
 {
-    return {kKeepOption, "",
+    return {kKeepOption, "none",
             "what of a pipeline stays, by commas: 0-11:4 keeps layers 0 to 11 as one stage on four devices (0-11: on "
             "any number), 24 lets a stage begin with layer 24"};
 }
@@ -130,7 +130,7 @@ Result<KeptStages> keptStages(const Options &options, std::size_t layers)
 {
     KeptStages kept;
     const auto option = options.find(kKeepOption);
-    if (option == options.end() || option->second.empty())
+    if (option == options.end() || option->second.empty() || option->second == "none")
         return kept;
     const std::string_view text = option->second;
     for (std::size_t begin = 0; begin <= text.size();) {

@@ -40,7 +40,8 @@ OptionInfo keepOption();
 /// "0-11:4,24" and back: layers 0 to 11 stay one stage on four devices, and some stage begins with layer 24. Without
 /// ":4" the number of devices is free.
 std::string textOf(const KeptStages &kept);
-/// Option `keep` of @p options; empty where it is not set. Error (BadInput): another form, layers that a model of
+/// Option `keep` of @p options; nothing where it is not set, or "none". Error (BadInput): another form, layers that a
+/// model of
 /// @p layers layers has not, stages that overlap, a cut inside of a stage that is kept.
 Result<KeptStages> keptStages(const Options &options, std::size_t layers);
 

@@ -54,6 +54,8 @@ void TestKeptStages::texts_data()
 {
     QTest::addColumn<QString>("text");
     QTest::addColumn<QString>("written");
+    QTest::newRow("none") << "none"
+                          << "";
     QTest::newRow("nothing") << ""
                              << "";
     QTest::newRow("a stage") << "0-3"
