@@ -71,6 +71,7 @@ private Q_SLOTS:
     void cleanup();
     void rowsOfEveryDevice();
     void anEditIsPaintedOnce();
+    void anOldPredictionSaysSo();
     void stagesThatShareADevice();
     void boxesAreDrawnWhereTheModelSays();
     void clickSelectsAndEscapeClears();
@@ -161,6 +162,22 @@ void TestTimelineView::anEditIsPaintedOnce()
     QCOMPARE(changes.size(), 0);
     QTRY_VERIFY_WITH_TIMEOUT(m_state->simulationCurrent(), 20'000);
     QCOMPARE(changes.size(), 1);
+}
+
+/// While the plan cannot be simulated.
+void TestTimelineView::anOldPredictionSaysSo()
+{
+    const QString mark = QStringLiteral("! of the last plan that could be simulated");
+    QVERIFY(!m_view->footerText().contains(mark));
+    QVERIFY(m_state->editPlan(QStringLiteral("too small a budget"), [](plan::Plan &plan) {
+        for (plan::Stage &stage : plan.stages) {
+            stage.memory.filter = plan::MemoryFilter::Delta;
+            stage.memory.budgetBytes = 64;
+        }
+    }));
+    QTRY_VERIFY_WITH_TIMEOUT(m_view->footerText().contains(mark), 20'000);
+    m_state->undoStack()->undo();
+    QTRY_VERIFY_WITH_TIMEOUT(m_state->simulationCurrent() && !m_view->footerText().contains(mark), 20'000);
 }
 
 void TestTimelineView::rowsOfEveryDevice()

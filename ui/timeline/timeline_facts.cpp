@@ -83,7 +83,10 @@ QStringList timelineFacts(const StudioState &state, const TimelineModel &model)
                             .arg(*from)
                       : QObject::tr("predicted iteration %1").arg(secondsText(simulation->report.iterationSeconds)));
         facts << QObject::tr("bubbles %1 of compute time").arg(percentText(simulation->report.bubbleFraction));
-        if (state.previousReport() && simulation == state.simulation())
+        const bool ofDocument = simulation == state.simulation();
+        if (ofDocument && state.simulationOutdated())
+            facts << QObject::tr("! of the last plan that could be simulated");
+        else if (state.previousReport() && ofDocument)
             facts << QObject::tr("last edit: %1")
                          .arg(
                              changeText(state.previousReport()->iterationSeconds, simulation->report.iterationSeconds));

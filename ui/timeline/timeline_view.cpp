@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace planloom::ui {
 
@@ -214,6 +215,11 @@ void TimelineView::connectState()
 {
     connect(state(), &StudioState::simulationChanged, this, &TimelineView::onSimulation);
     connect(state(), &StudioState::documentChanged, this, &TimelineView::onDocument);
+    connect(state(), &StudioState::busyChanged, this, [this] { // a plan could not be simulated, or can again
+        const bool before = std::exchange(m_outdated, state()->simulationOutdated());
+        if (before != m_outdated)
+            refreshFooter();
+    });
     connect(state(), &StudioState::measuredReset, this, &TimelineView::onMeasuredReset);
     connect(state(), &StudioState::measuredAppended, this, &TimelineView::onMeasuredAppended);
     connect(state(), &StudioState::selectionChanged, this, &TimelineView::onSelection);
