@@ -52,8 +52,9 @@ RowGrouping::RowGrouping(const trace::Trace &trace, GroupBy by) : m_trace(&trace
         const std::string device = rank < trace.ranks.size() ? trace.ranks[rank].device : std::string("?");
         const bool isInner = outermost(own.name).size() != own.name.size();
         m_lanes.push_back(own);
+        const std::string file = device.substr(0, device.find(": ")); // as import::readForeignTraces() calls ranks
         if (!isCounter) // levels of counters are found by their lane's name
-            m_lanes.back().name = by == GroupBy::Lane && !isInner ? device : fmt::format("{}, {}", device, own.name);
+            m_lanes.back().name = by == GroupBy::Lane && !isInner ? device : fmt::format("{}, {}", file, own.name);
     }
 }
 

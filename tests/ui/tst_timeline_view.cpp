@@ -810,7 +810,7 @@ void TestTimelineView::startsInTheTableDiffer()
     for (QAction *action : m_view->commands())
         if (action->text().contains(QStringLiteral("table")))
             action->trigger();
-    const TableModel &rows = *m_view->findChild<DataTable *>()->tableModel();
+    const TableModel &rows = *m_view->findChild<DataTable *>(QStringLiteral("slices"))->tableModel();
     QString last;
     for (int row = 0; row < rows.rowCount(); ++row) {
         const auto &cells = rows.row(row);
@@ -849,7 +849,7 @@ void TestTimelineView::tableShowsTheSame()
     }
     QVERIFY(asTable);
     asTable->trigger();
-    auto *table = m_view->findChild<DataTable *>();
+    auto *table = m_view->findChild<DataTable *>(QStringLiteral("slices"));
     QCOMPARE(static_cast<std::size_t>(table->tableModel()->rowCount()), m_state->simulation()->trace.records.size());
     table->selectRow(3);
     QCOMPARE(m_state->selection().task,

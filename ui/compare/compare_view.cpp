@@ -136,12 +136,13 @@ QWidget *CompareView::makeTabs()
 /// Traces have kernels and timelines only.
 void CompareView::showTabs(bool ofTraces)
 {
+    const bool changes = m_tabs->isTabVisible(m_tabs->indexOf(m_kernels)) != ofTraces;
     for (int tab = 0; tab < m_tabs->count(); ++tab) {
         const QWidget *page = m_tabs->widget(tab);
         const bool isTimelines = page->isAncestorOf(m_lanes);
         m_tabs->setTabVisible(tab, isTimelines || (page == m_kernels) == ofTraces);
     }
-    if (!m_tabs->currentWidget()->isAncestorOf(m_lanes) && (m_tabs->currentWidget() == m_kernels) != ofTraces)
+    if (changes)
         m_tabs->setCurrentWidget(ofTraces ? m_kernels : m_figures);
 }
 

@@ -78,7 +78,7 @@ void SnapshotWindow::showDevice()
         return percentText(whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0);
     };
     QString text =
-        tr("peak %1 in use of %2 reserved · now %3 in use of %4 in %5 segments · fragmented %6 (%7), largest "
+        tr("peak %1 in use of %2 reserved · now %3 in use of %4 in segments: %5 · fragmented %6 (%7), largest "
            "free block %8")
             .arg(bytesText(memory.peak), bytesText(memory.peakReserved), bytesText(memory.inUse),
                  bytesText(memory.reserved))

@@ -417,10 +417,13 @@ void TimelinePainter::paintLane(QPainter &painter, const TimelineScene &part, co
     const int y = part.area.y() + row.y - part.scroll;
     painter.setPen(row.measured ? theme().text : theme().dimText);
     const QString clock = QObject::tr(part.model->clockName(row.measured));
-    const QString text = row.computes ? clock
-                                      : qt(part.model->tables(row.measured).lane(row.lane).name)
+    const bool hasOther = part.model->groups()[row.group].predictedRank >= 0; // the clock tells two rows apart
+    const QString text = row.computes && (hasOther || !row.measured)
+        ? clock
+        : qt(part.model->tables(row.measured).lane(row.lane).name)
             + (row.measured ? QStringLiteral(" ●") : QStringLiteral(" ○"));
-    painter.drawText(QRect(part.area.x() - 98, y, 94, row.height), Qt::AlignRight | Qt::AlignVCenter, text);
+    painter.drawText(QRect(part.area.x() - 98, y, 94, row.height), Qt::AlignRight | Qt::AlignVCenter,
+                     painter.fontMetrics().elidedText(text, Qt::ElideLeft, 94));
 }
 
 void TimelinePainter::paintRuler(QPainter &painter, const TimelineScene &scene, const QFont &)

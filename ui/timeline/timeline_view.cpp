@@ -150,6 +150,7 @@ void TimelineView::makeBody()
     m_pages->addWidget(m_picture);
     m_pages->addWidget(m_table);
     m_table->setAccessibleName(tr("Slices in view"));
+    m_table->setObjectName(QStringLiteral("slices"));
     m_footer->setTextInteractionFlags(Qt::TextSelectableByMouse);
     m_footer->setContentsMargins(8, 2, 8, 4);
     m_footer->setWordWrap(true); // a long line must not make the window wider
