@@ -87,7 +87,6 @@ inline QStringList cutTexts(const QWidget &whole)
 inline bool hasTip(QWidget &widget, const QPoint &at)
 {
     QHelpEvent help(QEvent::ToolTip, at, widget.mapToGlobal(at));
-    help.ignore();
     const bool taken = QApplication::sendEvent(&widget, &help) && help.isAccepted();
     QToolTip::hideText();
     return taken;
@@ -106,7 +105,7 @@ inline QStringList unreadableTexts(QWidget &whole)
     for (const PaintedText &painted : recorder.texts()) {
         const QPoint at = painted.place.center().toPoint();
         QWidget *widget = whole.childAt(at);
-        if (!widget || !widget->isEnabled())
+        if (!widget || !widget->isEnabled() || recorder.isCovered(painted))
             continue;
         if (painted.contrast < kLeastContrast)
             found << QStringLiteral("contrast %1 of %2 on %3: \"%4\" of %5")
