@@ -122,8 +122,8 @@ private:
         if (text.trimmed().isEmpty() || inside.width() < 2 || inside.height() < 2)
             return;
         QHash<QRgb, int> colors;
-        for (int y = inside.top(); y <= inside.bottom(); ++y)
-            for (int x = inside.left(); x <= inside.right(); ++x)
+        for (int y = inside.top(); y <= inside.bottom(); y += 2)
+            for (int x = inside.left(); x <= inside.right(); x += 2)
                 ++colors[m_picture.pixel(x, y)];
         QRgb most = 0;
         int count = 0;
