@@ -13,6 +13,7 @@
 #include <QHelpEvent>
 #include <QLabel>
 #include <QLineEdit>
+#include <QScrollBar>
 #include <QStringList>
 #include <QStyle>
 #include <QStyleOptionComboBox>
@@ -87,7 +88,6 @@ inline QStringList cutTexts(const QWidget &whole)
 inline bool hasTip(QWidget &widget, const QPoint &at)
 {
     QHelpEvent help(QEvent::ToolTip, at, widget.mapToGlobal(at));
-    help.ignore();
     const bool taken = QApplication::sendEvent(&widget, &help) && help.isAccepted();
     QToolTip::hideText();
     return taken;
@@ -106,7 +106,8 @@ inline QStringList unreadableTexts(QWidget &whole)
     for (const PaintedText &painted : recorder.texts()) {
         const QPoint at = painted.place.center().toPoint();
         QWidget *widget = whole.childAt(at);
-        if (!widget || !widget->isEnabled())
+        // Of a row that is scrolled halfway out of sight, a scroll bar covers the rest.
+        if (!widget || !widget->isEnabled() || qobject_cast<QScrollBar *>(widget) || recorder.isCovered(painted))
             continue;
         if (painted.contrast < kLeastContrast)
             found << QStringLiteral("contrast %1 of %2 on %3: \"%4\" of %5")

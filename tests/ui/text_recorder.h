@@ -23,6 +23,8 @@ struct PaintedText {
     QColor ink;
     QColor paper;        ///< the most common colour where it stands, before it was painted
     double contrast = 1; ///< of both
+    QRect box;           ///< of the picture
+    QImage drawn;        ///< what was there then
 };
 
 /// Paints into a picture and notes each text. Text in pictures that widgets keep (QPixmap) is not seen.
@@ -100,6 +102,8 @@ public:
         note(item.text(), m_painter.transform().mapRect(box));
         m_painter.setFont(item.font());
         m_painter.drawText(at, item.text());
+        if (!m_texts.empty() && m_texts.back().drawn.isNull())
+            m_texts.back().drawn = m_picture.copy(m_texts.back().box);
     }
 
 private:
@@ -118,8 +122,8 @@ private:
         if (text.trimmed().isEmpty() || inside.width() < 2 || inside.height() < 2)
             return;
         QHash<QRgb, int> colors;
-        for (int y = inside.top(); y <= inside.bottom(); ++y)
-            for (int x = inside.left(); x <= inside.right(); ++x)
+        for (int y = inside.top(); y <= inside.bottom(); y += 2)
+            for (int x = inside.left(); x <= inside.right(); x += 2)
                 ++colors[m_picture.pixel(x, y)];
         QRgb most = 0;
         int count = 0;
@@ -133,7 +137,7 @@ private:
         const double share = ink.alphaF() * m_painter.opacity();
         const auto mix = [&](int a, int b) { return static_cast<int>(a * share + b * (1 - share)); };
         ink = QColor(mix(ink.red(), paper.red()), mix(ink.green(), paper.green()), mix(ink.blue(), paper.blue()));
-        m_texts.push_back({text, place, ink, paper, ui::contrast(ink, paper)});
+        m_texts.push_back({text, place, ink, paper, ui::contrast(ink, paper), inside, {}});
     }
 
     QImage &m_picture;
@@ -151,7 +155,16 @@ public:
     }
     [[nodiscard]] QPaintEngine *paintEngine() const override { return &m_engine; }
     [[nodiscard]] const std::vector<PaintedText> &texts() const { return m_engine.texts(); }
-    [[nodiscard]] const QImage &picture() const { return m_picture; }
+    /// Whether other widgets were painted over most of @p text.
+    [[nodiscard]] bool isCovered(const PaintedText &text) const
+    {
+        const QImage now = m_picture.copy(text.box);
+        int same = 0;
+        for (int y = 0; y < now.height(); ++y)
+            for (int x = 0; x < now.width(); ++x)
+                same += now.pixel(x, y) == text.drawn.pixel(x, y) ? 1 : 0;
+        return 2 * same < now.width() * now.height();
+    }
 
 protected:
     int metric(PaintDeviceMetric metric) const override

@@ -258,7 +258,7 @@ void benchMemory(BenchContext &context)
                                          [](const QString &path) { return writeBenchCluster(path, 8); });
     if (model.isEmpty() || cluster.isEmpty())
         return;
-    const std::int64_t batch = context.sized(2048, 8);
+    const std::int64_t batch = context.sized(3072, 8);
     BenchWindow bench;
     auto &view = bench.alone<MemoryView>(QStringLiteral("Memory"));
     if (!bench.plan(model, cluster, batch, {{"pipeline", "2"}, {"data", "1"}, {"schedule", "gpipe"}}))

@@ -206,7 +206,7 @@ bool StudioState::openTrace(const QStringList &paths)
         const auto opened = freedElsewhere(std::move(read->trace));
         const auto index = freedElsewhere(trace::Index(std::shared_ptr<const trace::Trace>(opened)));
         const auto source = sourceOf(*opened, *index, path);
-        releaseRecords(*opened, *index); // nobody else has it yet
+        releaseRecords(*opened, *index); // before it is shared
         const QString of = paths.size() == 1 ? tr("%1: ").arg(QFileInfo(path).fileName()) : QString();
         return [this, path, of, opened, index, source, notes = read->notes] {
             for (const std::string &note : notes)

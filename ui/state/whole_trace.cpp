@@ -3,12 +3,14 @@
 
 #include "ui/state/studio_state.h"
 
+#include <vector>
+
 namespace planloom::ui {
 
 void releaseRecords(trace::Trace &trace, const trace::Index &index)
 {
     if (trace.details.empty() && index.lod().shortened() == 0)
-        trace.records = {};
+        std::vector<trace::Record>().swap(trace.records); // with its room
 }
 
 trace::Trace wholeTrace(trace::Trace kept, const trace::Index &index)
