@@ -117,7 +117,7 @@ private:
     std::optional<TimeRange> m_rangeOf; ///< of m_rangePanel
     bool m_autoStep = true;             ///< the anchor goes along with a run
     bool m_runActive = false;
-    bool m_outdated = false; ///< StudioState::simulationOutdated()
+    bool m_outdated = false;                                 ///< StudioState::simulationOutdated()
     LatestJob m_reindex{tr("Indexing the rest of the run")}; ///< last: its thread ends first
 };
 
