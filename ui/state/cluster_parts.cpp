@@ -56,7 +56,7 @@ Result<Cluster> putTogether(const ClusterParts &parts)
     for (const cluster::DeviceType &type : parts.types)
         builder.type(type);
     for (const cluster::Node &node : parts.nodes)
-        builder.node(node.name, node.cores);
+        builder.node(node.name, node.cores, node.host);
     for (const ClusterParts::Point &point : parts.points) {
         if (point.vertex.kind == Vertex::Kind::Device)
             builder.device(point.vertex.node, point.type, point.vertex.name);
@@ -236,7 +236,7 @@ std::vector<std::size_t> addPoints(ClusterParts &parts, const Cluster &from, Nod
     const cluster::Node &model = from.nodes()[node.index()];
     const NodeId id(static_cast<std::int64_t>(parts.nodes.size()));
     const std::string name = nodeNames.contains(model.name) ? freeName(model.name, nodeNames) : model.name;
-    parts.nodes.push_back({id, name, {}, model.cores});
+    parts.nodes.push_back({id, name, {}, model.cores, {}});
     std::set<std::string> taken = pointNames(parts);
     std::vector<std::size_t> place(from.vertices().size(), kNoPlace);
     for (std::size_t v = 0; v < from.vertices().size(); ++v) {
