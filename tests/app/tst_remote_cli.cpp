@@ -143,9 +143,10 @@ private Q_SLOTS:
         QTest::newRow("a file outside") << QByteArray(
             R"({"do":"need","items":[{"folder":true,"files":[{"path":"../x","bytes":1,"sha256":"a"}]}]})"
             "\n");
-        QTest::newRow("data that are not there") << QByteArray(
-            R"({"do":"start","plan":"{}","settings":"{}","data":{"folder":false,"files":[{"path":"x","bytes":1,"sha256":")"
-            + QByteArray(64, 'a') + "\"}]}}\n");
+        QTest::newRow("data that are not there")
+            << QByteArray("{\"do\":\"start\",\"plan\":\"{}\",\"settings\":\"{}\",\"data\":{\"folder\":false,\"files\":["
+                          "{\"path\":\"x\",\"bytes\":1,\"sha256\":\""
+                          + QByteArray(64, 'a') + "\"}]}}\n");
     }
 
     void strangeRequestsAreRefused()
