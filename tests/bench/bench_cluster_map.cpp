@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Frames of the map of 16,384 devices while it is moved and zoomed, with nodes as they are and collapsed; and the time
 // until its matrix of ways is there.
+#include "ui/bench/event_watch.h"
+#include "ui/bench/figures.h"
 #include "ui/cluster/cluster_map.h"
 #include "ui/cluster/cluster_matrix.h"
 #include "ui/theme/theme.h"
@@ -11,7 +13,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <memory>
 #include <vector>
 
@@ -21,20 +22,6 @@ using namespace planloom;
 
 constexpr int kFrames = 60;
 constexpr double kBudgetMilliseconds = 16;
-
-/// CPU time of this thread: a frame is drawn by one thread, and other work on the machine must not count.
-double cpuMilliseconds()
-{
-    timespec now{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
-}
-
-double quantile(std::vector<double> values, double share)
-{
-    std::sort(values.begin(), values.end());
-    return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
-}
 
 void wheel(ui::ClusterMap &map, int notches, Qt::KeyboardModifiers keys)
 {
@@ -51,13 +38,13 @@ double frames(ui::ClusterMap &map, const char *what, const Move &move)
     std::vector<double> times;
     for (int k = 0; k < kFrames; ++k) {
         move(k);
-        const double start = cpuMilliseconds();
+        const double start = ui::threadMilliseconds();
         const QPixmap picture = map.grab();
-        times.push_back(cpuMilliseconds() - start);
+        times.push_back(ui::threadMilliseconds() - start);
     }
-    std::printf("  %-28s p50 %.2f ms  p95 %.2f ms  max %.2f ms of CPU\n", what, quantile(times, 0.5),
-                quantile(times, 0.95), quantile(times, 1));
-    return quantile(times, 0.95);
+    std::printf("  %-28s p50 %.2f ms  p95 %.2f ms  max %.2f ms of CPU\n", what, ui::quantile(times, 0.5),
+                ui::quantile(times, 0.95), ui::quantile(times, 1));
+    return ui::quantile(times, 0.95);
 }
 
 } // namespace
@@ -76,12 +63,12 @@ int main(int argc, char **argv)
     map.show(); // a hidden one is drawn anew each time
     double worst = 0;
     for (const bool collapsed : {false, true}) {
-        const double begin = cpuMilliseconds();
+        const double begin = ui::threadMilliseconds();
         map.setCollapsed(collapsed);
         map.setCluster(cluster);
         map.setStages(stages);
         std::printf("%zu devices, %s, laid out in %.1f ms\n", stages.size(), collapsed ? "collapsed" : "as they are",
-                    cpuMilliseconds() - begin);
+                    ui::threadMilliseconds() - begin);
         const auto pan = [&](int k) { wheel(map, k % 2 == 0 ? 1 : -1, {}); };
         worst = std::max(worst, frames(map, "selection", [&](int k) { map.setSelection(DeviceId(k * 100), -1); }));
         worst = std::max(worst, frames(map, "moved, whole cluster", pan));
@@ -93,8 +80,8 @@ int main(int argc, char **argv)
     }
     std::printf("  ratio of the worst p95 to the budget of %.0f ms: %.2f\n", kBudgetMilliseconds,
                 worst / kBudgetMilliseconds);
-    const double begin = cpuMilliseconds();
+    const double begin = ui::threadMilliseconds();
     const ui::ClusterMatrixData matrix(*cluster);
-    std::printf("matrix of %zu rows in %.1f ms\n", matrix.rows().size(), cpuMilliseconds() - begin);
+    std::printf("matrix of %zu rows in %.1f ms\n", matrix.rows().size(), ui::threadMilliseconds() - begin);
     return 0;
 }

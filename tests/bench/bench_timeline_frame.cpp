@@ -2,6 +2,8 @@
 // One frame of the timeline at 64 stages x 512 micro-batches (forward, backward, send and receive lanes), all of it and
 // closer up.
 #include "engine/program/program.h"
+#include "ui/bench/event_watch.h"
+#include "ui/bench/figures.h"
 #include "ui/theme/theme.h"
 #include "ui/timeline/timeline_canvas.h"
 #include "ui/timeline/timeline_model.h"
@@ -11,7 +13,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <memory>
 #include <string>
 #include <vector>
@@ -56,20 +57,6 @@ std::shared_ptr<const simulate::Simulation> wideSchedule()
     return simulation;
 }
 
-/// CPU time of this thread: a frame is drawn by one thread, and other work on the machine must not count.
-double cpuMilliseconds()
-{
-    timespec now{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
-}
-
-double quantile(std::vector<double> values, double share)
-{
-    std::sort(values.begin(), values.end());
-    return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
-}
-
 } // namespace
 
 int main(int argc, char **argv)
@@ -79,9 +66,10 @@ int main(int argc, char **argv)
     ui::applyTheme(app, ui::ThemeKind::Light);
     const auto simulation = wideSchedule();
     ui::TimelineModel model;
-    const double begin = cpuMilliseconds();
+    const double begin = ui::threadMilliseconds();
     model.setPredicted(simulation);
-    std::printf("%zu slices, rows built in %.1f ms\n", simulation->trace.records.size(), cpuMilliseconds() - begin);
+    std::printf("%zu slices, rows built in %.1f ms\n", simulation->trace.records.size(),
+                ui::threadMilliseconds() - begin);
     ui::TimelineCanvas canvas(&model);
     canvas.resize(1920, 1000);
     canvas.modelChanged(false);
@@ -92,14 +80,14 @@ int main(int argc, char **argv)
         std::vector<double> frames;
         for (int k = 0; k < kFrames; ++k) {
             canvas.viewport().zoomBy(k % 2 == 0 ? 1.001 : 1 / 1.001); // another picture each time
-            const double start = cpuMilliseconds();
+            const double start = ui::threadMilliseconds();
             const QPixmap picture = canvas.grab();
-            frames.push_back(cpuMilliseconds() - start);
+            frames.push_back(ui::threadMilliseconds() - start);
         }
-        const double p95 = quantile(frames, 0.95);
+        const double p95 = ui::quantile(frames, 0.95);
         worst = std::max(worst, p95);
         std::printf("  zoom %5.0f x: p50 %.2f ms  p95 %.2f ms  max %.2f ms of CPU, %d rectangles\n", zoom,
-                    quantile(frames, 0.5), p95, quantile(frames, 1), canvas.painter().rectangles());
+                    ui::quantile(frames, 0.5), p95, ui::quantile(frames, 1), canvas.painter().rectangles());
     }
     std::printf("  ratio of the worst p95 to the budget of %.0f ms: %.2f\n", kBudgetMilliseconds,
                 worst / kBudgetMilliseconds);

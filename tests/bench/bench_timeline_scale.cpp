@@ -7,6 +7,7 @@
 //                                            shown, searched, hovered over, and its trace opened as a measured one;
 //                                            events by action and type
 #include "engine/program/program.h"
+#include "ui/bench/event_watch.h"
 #include "ui/shell/main_window.h"
 #include "ui/state/studio_state.h"
 #include "ui/theme/theme.h"
@@ -29,7 +30,6 @@
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <functional>
 #include <map>
 #include <string>
@@ -46,19 +46,11 @@ constexpr int kStages = 16;
 
 double g_worst = 0; ///< milliseconds of one event or call
 
-/// CPU time of this thread: events are handled by one thread, and other work on the machine must not count.
-double cpuMilliseconds()
-{
-    timespec now{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
-}
-
 double timeOf(const std::function<void()> &work)
 {
-    const double begin = cpuMilliseconds();
+    const double begin = ui::threadMilliseconds();
     work();
-    return cpuMilliseconds() - begin;
+    return ui::threadMilliseconds() - begin;
 }
 
 double quantile(std::vector<double> &sorted, double share)
