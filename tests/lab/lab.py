@@ -63,7 +63,8 @@ class Lab:
         """Operators as this machine runs those of `plan`, with messages and collectives as the shaped network carries them, which are measured
         once, or again with `network`; where hosts have several ranks, as their memory does."""
         path = self.file(name)
-        self.network = None if network else self.network
+        if network:
+            self.network = None
         self.run([self.planloom, "profile", "--plan", plan, "--threads", "1", "-o", path, "--quiet"],
                  shaped=self.network is None and self.per_host == 1)
         with open(path) as text:

@@ -157,7 +157,8 @@ void TestStudioState::eventTracesOpen()
     QCOMPARE(state.measuredPath(), path);
     QCOMPARE(state.measured().tasks.front().id, std::string("gemm"));
     QVERIFY(!state.measuredOrigin().known() && !state.measuredIsOfDocument());
-    QVERIFY2(heard.value(0).contains(QStringLiteral("1 counters without a number or a time are not shown")), qPrintable(heard.value(0)));
+    QVERIFY2(heard.value(0).contains(QStringLiteral("1 counters without a number or a time are not shown")),
+             qPrintable(heard.value(0)));
 
     heard.clear();
     QVERIFY(file.open(QIODevice::WriteOnly));

@@ -49,9 +49,9 @@ Selection selectionOfTask(const std::string &task, DeviceId device);
 /// Without the parts that @p document does not have.
 Selection clamped(Selection selection, const plan::Document &document);
 
-/// @p selection of plan @p before as it is in @p after: a stage keeps its number and gets its new layers, a device, by its name,
-/// gets the stage that lies on it now, single layers get the stage that has them now. Without the parts that @p after does
-/// not have.
+/// @p selection of plan @p before as it is in @p after: a stage keeps its number and gets its new layers, a device, by
+/// its name, gets the stage that lies on it now, single layers get the stage that has them now. Without the parts that
+/// @p after does not have.
 Selection carriedOver(Selection selection, const plan::Document &before, const plan::Document &after);
 
 } // namespace planloom::ui
