@@ -263,7 +263,7 @@ Status compare(const CompareOptions &options, Output &output)
 {
     if (isGpuCheck(options.a) || isGpuCheck(options.b))
         return compareGpuChecks(options, output);
-    if (isTraceFile(options.a) && isTraceFile(options.b))
+    if (isTraceFile(options.a) || isTraceFile(options.b))
         return compareTraces(options.a, options.b, output);
     auto a = load(options.a);
     if (!a)

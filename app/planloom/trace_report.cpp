@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -182,6 +183,8 @@ ordered_json reportKernels(const trace::Trace &trace, Output &output)
 
 Result<trace::Trace> readForComparison(const std::string &path)
 {
+    if (std::filesystem::exists(path) && !isTraceFile(path))
+        return badInput(path + ": is no trace, and the other one is; compare a trace with a trace, a plan with a plan");
     NoProgress none;
     auto read = import::readAnyTrace(path, none);
     if (!read)

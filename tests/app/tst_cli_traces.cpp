@@ -83,6 +83,11 @@ private Q_SLOTS:
         QCOMPARE(compared["kernels"][0]["name"].toString(), "gemm_a");
         QVERIFY(compared["kernels"][0]["sure"].toBool());
         QVERIFY(std::abs(compared["kernels"][0]["change"].toDouble() - 0.02) < 0.003);
+        const Done missing = run({"compare", "a.json", "nothing.json"});
+        QVERIFY2(missing.status == 2 && missing.err.contains("nothing.json"), missing.err.constData());
+        QVERIFY(write(at("other.json"), "{}"));
+        const Done other = run({"compare", "other.json", "a.json"});
+        QVERIFY2(other.status == 2 && other.err.contains("other.json: is no trace"), other.err.constData());
         const Done table = run({"compare", "a.json", "b.json"});
         QVERIFY2(table.out.contains("kernels or tasks take another time in B, surely"), table.out.constData());
         // Of ours: members of an exchange by their groups.
