@@ -36,6 +36,8 @@ constexpr int kPiecesBefore = 2;   ///< of work, before a collective of ranks th
 constexpr int kInARow = 4;
 constexpr double kLongestBeside = 0.1; ///< seconds of an all-reduce beside work
 constexpr int kFewPieces = 64;
+constexpr int kPiecesOfDelay = 256; ///< of work beside a short collective
+constexpr int kRoundsOfDelay = 25;
 
 double secondsFrom(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
@@ -79,7 +81,7 @@ public:
             return status.error();
         if (const Status status = m_comm.size() > 1 ? besideWork() : Status(); !status)
             return status.error();
-        return m_comm.rank() == 0 ? TransportFigures{std::move(m_curves), m_coreSecondsPerByte} : TransportFigures{};
+        return m_comm.rank() == 0 ? TransportFigures{std::move(m_curves), m_onCores} : TransportFigures{};
     }
 
 private:
@@ -163,11 +165,15 @@ private:
         return {};
     }
 
-    /// An all-reduce beside work that covers it, and the work without it.
+    const std::vector<cost::CurvePoint> &curveOf(Collective kind)
+    {
+        return m_curves[cost::curveName(kind, static_cast<std::size_t>(m_comm.size()))];
+    }
+
+    /// An all-reduce beside work that covers it, and the work without it; and a short all-gather beside work.
     Status besideWork()
     {
-        const std::vector<cost::CurvePoint> &curve =
-            m_curves[cost::curveName(Collective::AllReduce, static_cast<std::size_t>(m_comm.size()))];
+        const std::vector<cost::CurvePoint> &curve = curveOf(Collective::AllReduce);
         double bytes = 0, alone = 0;
         for (const cost::CurvePoint &point : curve)
             if (bytes == 0 || point.seconds.value() <= kLongestBeside)
@@ -178,19 +184,38 @@ private:
         SharedCoreWork shared(*few, kFewPieces, alone);
         while (shared.sharesCore() && shared.wantsMore()) {
             const Result<WorkTimes> without = work(shared.pieces(), 0);
-            const Result<WorkTimes> with = without ? work(shared.pieces(), static_cast<std::int64_t>(bytes)) : without;
+            const Result<WorkTimes> with =
+                without ? work(shared.pieces(), static_cast<std::int64_t>(bytes), Collective::AllReduce) : without;
             if (!with)
                 return with.error();
             shared.add(*without, *with);
         }
-        m_coreSecondsPerByte =
+        if (!shared.sharesCore())
+            return {};
+        m_onCores.secondsPerByte =
             shared.coreSecondsPerByte(cost::collectiveBytesOf(Collective::AllReduce, static_cast<std::int64_t>(bytes),
                                                               m_comm.size(), m_comm.rank()));
+        m_onCores.weight = shared.weight();
+        return delayBesideWork();
+    }
+
+    Status delayBesideWork()
+    {
+        const cost::CurvePoint &alone = curveOf(Collective::AllGather).front();
+        std::vector<double> seconds;
+        for (int round = 0; round < kRoundsOfDelay; ++round) {
+            const Result<WorkTimes> with =
+                work(kPiecesOfDelay, static_cast<std::int64_t>(alone.bytes), Collective::AllGather);
+            if (!with)
+                return with.error();
+            seconds.push_back(with->collective);
+        }
+        m_onCores.delay = Seconds(std::max(median(std::move(seconds)) - alone.seconds.value(), 0.0));
         return {};
     }
 
-    /// The most of any rank: @p pieces of work, between which an all-reduce of @p bytes goes on; 0: there is none.
-    Result<WorkTimes> work(int pieces, std::int64_t bytes)
+    /// The most of any rank: @p pieces of work, between which a collective of @p bytes goes on; 0: there is none.
+    Result<WorkTimes> work(int pieces, std::int64_t bytes, Collective kind = Collective::AllReduce)
     {
         if (const Status status = m_comm.barrier(kDeadline); !status)
             return status.error();
@@ -199,24 +224,28 @@ private:
         Result<comm::Request> sum = comm::Request{};
         bool ended = bytes == 0;
         if (!ended)
-            sum = start(Collective::AllReduce, m_comm.world(), bytes);
+            sum = start(kind, m_comm.world(), bytes);
+        WorkTimes spent;
         for (int piece = 0; piece < pieces && sum; ++piece) {
             computePiece();
             const Result<bool> tested = ended ? true : m_comm.test(*sum);
             if (!tested)
                 return tested.error();
+            if (*tested && !ended)
+                spent.collective = secondsFrom(begin);
             ended = *tested;
         }
-        WorkTimes spent;
         spent.computed = computedSeconds() - before;
         const auto done = Clock::now();
         if (!sum)
             return sum.error();
-        if (const Status status = ended ? Status() : m_comm.wait(*sum, kDeadline, "an all-reduce beside work"); !status)
+        if (const Status status = ended ? Status() : m_comm.wait(*sum, kDeadline, "a collective beside work"); !status)
             return status.error();
         spent.seconds = secondsFrom(begin);
+        if (!ended)
+            spent.collective = spent.seconds;
         spent.waited = ended ? 0 : secondsFrom(done);
-        for (double *each : {&spent.seconds, &spent.computed, &spent.waited})
+        for (double *each : {&spent.seconds, &spent.computed, &spent.waited, &spent.collective})
             if (const Status status = slowest(*each); !status)
                 return status.error();
         return spent;
@@ -326,7 +355,7 @@ private:
     std::vector<float> m_more;
     Curves m_curves;
     double m_passes = 1; ///< of a piece of work
-    double m_coreSecondsPerByte = 0;
+    cost::CommunicationOnCores m_onCores;
 };
 
 } // namespace
@@ -348,15 +377,23 @@ Result<TransportFigures> transportFromText(const std::string &text)
     auto profile = cost::profileFromJson(text);
     if (!profile)
         return profile.error();
-    const auto perByte = profile->extra.find(cost::kCoreSecondsPerByte);
-    return TransportFigures{std::move(profile->curves), perByte != profile->extra.end() ? perByte->second : 0};
+    const auto figure = [&](const char *name, double otherwise) {
+        const auto found = profile->extra.find(name);
+        return found != profile->extra.end() ? found->second : otherwise;
+    };
+    const cost::CommunicationOnCores onCores{figure(cost::kCoreSecondsPerByte, 0), figure(cost::kCoreWeight, 1),
+                                             Seconds(figure(cost::kCoreDelay, 0))};
+    return TransportFigures{std::move(profile->curves), onCores};
 }
 
 void addTransport(cost::Profile &profile, TransportFigures figures)
 {
     profile.curves = std::move(figures.curves);
-    if (figures.coreSecondsPerByte > 0)
-        profile.extra[cost::kCoreSecondsPerByte] = figures.coreSecondsPerByte;
+    if (!(figures.onCores.secondsPerByte > 0))
+        return;
+    profile.extra[cost::kCoreSecondsPerByte] = figures.onCores.secondsPerByte;
+    profile.extra[cost::kCoreWeight] = figures.onCores.weight;
+    profile.extra[cost::kCoreDelay] = figures.onCores.delay.value();
 }
 
 Status measureTransportAsRank(const std::string &file)

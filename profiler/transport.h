@@ -14,9 +14,8 @@ using Curves = std::map<std::string, std::vector<cost::CurvePoint>>;
 
 /// What messages and collectives between ranks of one machine cost.
 struct TransportFigures {
-    Curves curves; ///< by cost::curveName
-    double coreSecondsPerByte =
-        0; ///< cost::kCoreSecondsPerByte; 0: ranks have cores of their own, or it is too little to be seen
+    Curves curves;                      ///< by cost::curveName
+    cost::CommunicationOnCores onCores; ///< nothing: ranks have cores of their own, or it is too little to be seen
 };
 
 /// Sizes and time of the measurements.
@@ -31,7 +30,8 @@ struct TransportOptions {
 /// the first 2, 4, 8 ... and all ranks, and of messages between ranks 0 and 1, over sizes from 64 bytes on by factors
 /// of 4, as far as rounds of them are not long; medians, of the slowest member. Where ranks share cores
 /// they come to a collective from work, as in a run, and all of them are in a group of so many at once. Where ranks
-/// share cores, also by how much longer they compute while an all-reduce is under way. Rank 0 gets the figures, the
+/// share cores, also by how much longer they compute while an all-reduce is under way, how much of the cores it gets
+/// then, and how much longer a short all-gather takes beside work. Rank 0 gets the figures, the
 /// others get none. Errors: those of the transport.
 Result<TransportFigures> measureTransport(comm::Communicator &communicator, const TransportOptions &options = {});
 

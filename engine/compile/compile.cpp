@@ -89,16 +89,17 @@ std::vector<Rank> joinRanks(Ranks ranks, Instances instances, std::vector<Arena>
     return made;
 }
 
-/// Program::coreSecondsPerByte: the most of any rank that shares a core. A profile knows one type of device; ranks of
-/// other types that share cores are taken to be like those.
-double coreSecondsPerByte(const Source &source, const std::vector<Rank> &ranks)
+/// Program::communicationOnCores. A profile knows one type of device; ranks of other types that share cores are taken
+/// to be like those.
+cost::CommunicationOnCores communicationOnCores(const Source &source, const std::vector<Rank> &ranks)
 {
-    double most = 0;
-    for (const Rank &rank : ranks)
-        if (rank.core >= 0)
-            most = std::max(most,
-                            source.subject.costs->coreSecondsPerByte(source.subject.cluster->device(rank.device).type));
-    return most;
+    for (const Rank &rank : ranks) {
+        const std::size_t type = source.subject.cluster->device(rank.device).type;
+        const cost::CommunicationOnCores known = source.subject.costs->communicationOnCores(type);
+        if (rank.core >= 0 && known.secondsPerByte > 0)
+            return known;
+    }
+    return {};
 }
 
 std::vector<Task> joinTasks(std::vector<Task> tasks, const TaskOrder &order, const TaskGroups &groups)
@@ -162,7 +163,7 @@ Result<Program> compileWith(const Source &source, const Options &options, bool r
     program.places = std::move(places);
     program.sampled = sampledRolesOf(source);
     program.server = *std::move(server);
-    program.coreSecondsPerByte = coreSecondsPerByte(source, program.ranks);
+    program.communicationOnCores = communicationOnCores(source, program.ranks);
     if (plan.admm) {
         program.ridge = plan.admm->ridge;
         program.shards = plan.admm->shards;

@@ -319,12 +319,12 @@ Seconds CostModel::taskOverhead(std::size_t type) const
     return Seconds(it != m_profile->extra.end() ? it->second * m_sums->operators.scale(type) : 0);
 }
 
-double CostModel::coreSecondsPerByte(std::size_t type) const
+CommunicationOnCores CostModel::communicationOnCores(std::size_t type) const
 {
     if (!m_profile || m_profile->deviceType != m_cluster->types()[type].name)
-        return 0;
-    const auto it = m_profile->extra.find(kCoreSecondsPerByte);
-    return it != m_profile->extra.end() ? std::max(it->second, 0.0) : 0;
+        return {};
+    return {std::max(fact(kCoreSecondsPerByte), 0.0), std::max(fact(kCoreWeight, 1), 1.0),
+            Seconds(std::max(fact(kCoreDelay), 0.0))};
 }
 
 Seconds CostModel::opTime(const graph::Graph &local, OpId op, double samples, std::size_t type) const

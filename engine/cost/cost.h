@@ -5,6 +5,7 @@
 #include "engine/base/units.h"
 #include "engine/cluster/cluster.h"
 #include "engine/cost/collectives.h"
+#include "engine/cost/communication_on_cores.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/layers.h"
 
@@ -64,8 +65,10 @@ struct Profile {
 /// "all-reduce/4": among 4 ranks of one machine. "message": from one rank to another.
 std::string curveName(Collective kind, std::size_t members);
 inline constexpr const char *kMessageCurve = "message";
-/// In Profile::extra: what a collective takes of a core for each byte that a rank sends in it.
+// In Profile::extra: collectives beside work, on cores that ranks share (CommunicationOnCores).
 inline constexpr const char *kCoreSecondsPerByte = "communication_core_seconds_per_byte";
+inline constexpr const char *kCoreWeight = "communication_core_weight";
+inline constexpr const char *kCoreDelay = "communication_core_delay_seconds";
 // In Profile::extra: how a framework exchanges (resources/docs/cost.md).
 inline constexpr const char *kTransferShare = "transfer_share"; ///< of float32's bytes, between stages of 16 bits
 inline constexpr const char *kBlockingTransfers = "blocking_transfers"; ///< 1: a rank computes nothing while it sends
@@ -130,9 +133,8 @@ public:
     /// Factor of the profile's times on type index @p type; 0 where they do not hold, or there is no
     /// profile.
     [[nodiscard]] double profileScaleOf(std::size_t type) const;
-    /// What a collective takes of a core for each byte that a rank on a device of type @p type sends: profile's
-    /// communication_core_seconds_per_byte, else 0.
-    [[nodiscard]] double coreSecondsPerByte(std::size_t type) const;
+    /// What the profile knows of collectives on cores that ranks on devices of type @p type share.
+    [[nodiscard]] CommunicationOnCores communicationOnCores(std::size_t type) const;
     /// Figure @p name of Profile::extra, for all devices; @p otherwise where it is not there.
     [[nodiscard]] double fact(const char *name, double otherwise = 0) const;
     /// What stages send each other, against float32: in 16 bits profile's transfer_share, else 1.

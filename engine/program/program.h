@@ -4,6 +4,7 @@
 #include "engine/base/ids.h"
 #include "engine/base/result.h"
 #include "engine/base/units.h"
+#include "engine/cost/communication_on_cores.h"
 #include "engine/graph/gradients/differentiate.h"
 #include "engine/memory/course.h"
 #include "engine/plan/plan.h"
@@ -321,9 +322,7 @@ struct Program {
     std::optional<SampledRoles> sampled;   ///< who brings the samples, where these are not read by each rank itself
     std::optional<ParameterServer> server; ///< that ranks exchange sums with; its process follows theirs
     std::int64_t shards = 1; ///< of the samples, of which a step trains on one with what it has kept (ADMM)
-    /// Of the core that a rank shares with others: what a collective takes of it for each byte that the rank sends in
-    /// it; 0: not measured.
-    double coreSecondsPerByte = 0;
+    cost::CommunicationOnCores communicationOnCores; ///< where ranks share cores
     double ridge = 0; ///< of training by ADMM: half of it times the squared weights is added to the summed loss
     std::int64_t microBatches = 0;
     std::int64_t globalBatch = 0;
@@ -365,7 +364,8 @@ struct Program {
     {
         if (task.lane == Lane::Compute)
             return task.group.valid() ? Seconds(0) : task.duration;
-        return coreSecondsPerByte > 0 ? Seconds(coreSecondsPerByte * static_cast<double>(task.bytes())) : Seconds(0);
+        const double perByte = communicationOnCores.secondsPerByte;
+        return perByte > 0 ? Seconds(perByte * static_cast<double>(task.bytes())) : Seconds(0);
     }
     [[nodiscard]] std::span<const Dependency> dependenciesOf(const Task &task) const
     {

@@ -49,7 +49,7 @@ bool SharedCores::findNeeds(Collective &collective, std::span<const TaskId> memb
         const program::Task &task = m_program.task(id);
         const std::int32_t core = m_coreOf[task.rank.index()];
         if (const double own = m_program.coreSeconds(task).value(); core >= 0 && own > 0 && seconds > 0)
-            collective.needs.push_back({core, own});
+            collective.needs.push_back({core, task.rank, own, own / seconds});
     }
     for (const Need &need : collective.needs)
         m_taken[static_cast<std::size_t>(need.core)] = 0;
@@ -65,24 +65,21 @@ bool SharedCores::start(Unit unit, std::span<const TaskId> members, double secon
     if (const std::int32_t core = coreOf(m_program.task(members.front())); core >= 0) {
         const auto on = static_cast<std::size_t>(core);
         change(on, now);
-        m_cores[on].running.push_back({unit, seconds});
-    } else if (m_program.coreSecondsPerByte > 0) {
+        m_cores[on].running.push_back({unit, m_program.task(members.front()).rank, seconds});
+    } else if (m_program.communicationOnCores.secondsPerByte > 0) {
         const std::size_t index = freeCollective();
         Collective &collective = m_collectives[index];
         if (!findNeeds(collective, members, seconds))
             return false;
         collective.unit = unit;
         collective.runs = true;
-        collective.left = seconds;
+        collective.seconds = collective.left = seconds;
         collective.since = now;
         collective.stretch = 1;
         collective.end = now + seconds;
         for (const Need &need : collective.needs) {
             change(static_cast<std::size_t>(need.core), now);
-            std::vector<Taker> &takers = m_cores[static_cast<std::size_t>(need.core)].takers;
-            const auto behind = std::upper_bound(takers.begin(), takers.end(), need.part,
-                                                 [](double part, const Taker &taker) { return part < taker.part; });
-            takers.insert(behind, {need.part, index});
+            m_cores[static_cast<std::size_t>(need.core)].takers.push_back({need.part, need.besideWork, index});
         }
     } else {
         return false;
@@ -158,26 +155,50 @@ void SharedCores::share(double now)
     findNextEnd();
 }
 
+/// Takers that need less than their part get what they need, and leave the rest to the others.
 void SharedCores::shareCore(Core &core) const
 {
+    const bool computes = !core.running.empty();
+    const double weight = computes ? m_program.communicationOnCores.weight : 1;
     double free = 1;
-    auto takers = static_cast<double>(core.takers.size() + core.running.size());
-    for (const Taker &taker : core.takers) {
-        if (taker.part * takers > free)
-            break;
-        free -= taker.part;
-        takers -= 1;
+    double parts = weight * static_cast<double>(core.takers.size()) + static_cast<double>(core.running.size());
+    for (Taker &taker : core.takers)
+        taker.satisfied = false;
+    for (bool again = true; again;) {
+        again = false;
+        for (Taker &taker : core.takers) {
+            const double need = computes ? taker.besideWork : taker.part;
+            if (taker.satisfied || need * parts > free * weight)
+                continue;
+            free -= need;
+            parts -= weight;
+            taker.satisfied = again = true;
+        }
     }
-    core.stretch = takers > 0 ? takers / free : 1;
+    core.stretch = computes ? parts / free : 1;
+    core.perTaker = parts > 0 ? free * weight / parts : 1;
     core.changed = false;
     core.end = core.since + core.least() * core.stretch;
 }
 
-void SharedCores::shareCollective(Collective &collective, double now) const
+double SharedCores::stretchOf(const Collective &collective) const
 {
     double stretch = 1;
-    for (const Need &need : collective.needs)
-        stretch = std::max(stretch, need.part * m_cores[static_cast<std::size_t>(need.core)].stretch);
+    bool computes = false;
+    for (const Need &need : collective.needs) {
+        const Core &core = m_cores[static_cast<std::size_t>(need.core)];
+        const double part = core.running.empty() ? need.part : need.besideWork;
+        stretch = std::max(stretch, part / core.perTaker);
+        computes = computes || std::any_of(core.running.begin(), core.running.end(), [&](const Running &unit) {
+                       return unit.rank == need.rank;
+                   });
+    }
+    return computes ? stretch + m_program.communicationOnCores.delay.value() / collective.seconds : stretch;
+}
+
+void SharedCores::shareCollective(Collective &collective, double now) const
+{
+    const double stretch = stretchOf(collective);
     if (stretch == collective.stretch)
         return;
     collective.left = std::max(0.0, collective.left - (now - collective.since) / collective.stretch);

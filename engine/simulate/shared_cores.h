@@ -11,11 +11,12 @@
 
 namespace planloom::simulate {
 
-/// The processor cores that several ranks compute on (program::Rank::core): what is at work at the same time on a core
-/// gets equal parts of its time, but for communication that needs less than that (Program::coreSecondsPerByte), which
-/// gets what it needs. A collective goes on as fast as on the core that leaves it the smallest part of its need; what
-/// it leaves on others then stays unused. Cost of start() and takeEnded(): O(cores + collectives), and of each core
-/// that a unit begins or ends on O(what is on it); memory is kept from one collective to the next.
+/// The processor cores that several ranks compute on (program::Rank::core). What computes at the same time on a core
+/// gets equal parts of its time, communication beside it Program::communicationOnCores.weight such parts, or what it
+/// needs if that is less. A collective goes on as fast as on the core that leaves it the smallest part of its need;
+/// what it leaves on others then stays unused; and while a member computes it is delayed. Cost of start() and
+/// takeEnded(): O(cores + collectives), and of each core that a unit begins or ends on O(what is on it); memory is kept
+/// from one collective to the next.
 class SharedCores {
 public:
     using Unit = dispatch::Dispatcher::Unit;
@@ -37,25 +38,30 @@ private:
 
     struct Running {
         Unit unit = 0;
+        RankId rank;
         double left = 0; ///< seconds with the core to itself, at Core::since
     };
-    /// What a member of a collective takes of its core. Members on one core take no more than all of it: the
-    /// collective's own time is that which they need together.
+    /// What a member of a collective takes of its core's time, as parts of it. Members on one core take no more than
+    /// all of it where nothing computes: the collective's own time is that which they need together.
     struct Need {
         std::int32_t core = 0;
-        double part = 0; ///< of the core's time, 0 to 1
+        RankId rank;
+        double part = 0;
+        double besideWork = 0; ///< `part` where something computes: without that limit
     };
     /// The same, as the core has it.
     struct Taker {
         double part = 0;
+        double besideWork = 0;
         std::size_t collective = 0; ///< of m_collectives
+        bool satisfied = false;     ///< gets all that it needs
     };
     struct Core {
         std::vector<Running> running; ///< computes
-        std::vector<Taker> takers;    ///< communicate: smallest part first
+        std::vector<Taker> takers;    ///< communicate
         double since = 0;
-        double stretch = 1; ///< how many times as long as with the core to itself what computes takes: those that
-                            ///< compute and those with larger needs than that get equal parts
+        double stretch = 1;  ///< how many times as long as with the core to itself what computes takes
+        double perTaker = 1; ///< the part of the core that each taker gets which is not satisfied
         double end = kNever;
         bool changed = false;               ///< what is on it, since its stretch was worked out
         [[nodiscard]] double least() const; ///< Running::left
@@ -63,7 +69,8 @@ private:
     struct Collective {
         Unit unit = 0;
         bool runs = false;
-        double left = 0; ///< seconds with its cores to itself, at `since`
+        double seconds = 0; ///< with its cores to itself
+        double left = 0;    ///< of these, at `since`
         double since = 0;
         double stretch = 1; ///< how many times as long as that it takes
         double end = kNever;
@@ -77,6 +84,7 @@ private:
     void share(double now);
     void shareCore(Core &core) const;
     void shareCollective(Collective &collective, double now) const;
+    [[nodiscard]] double stretchOf(const Collective &collective) const;
     void findNextEnd();
 
     const program::Program &m_program;

@@ -69,10 +69,10 @@ class Lab:
                  shaped=self.network is None and self.per_host == 1)
         with open(path) as text:
             profile = json.load(text)
-        key = "communication_core_seconds_per_byte"
         if self.network is None:
-            self.network = profile["curves"], profile["extra"].get(key, 0)
-        profile["curves"], profile["extra"][key] = self.network
+            self.network = profile["curves"], {key: value for key, value in profile["extra"].items() if key.startswith("communication_")}
+        profile["curves"], communication = self.network
+        profile["extra"] = {key: value for key, value in profile["extra"].items() if not key.startswith("communication_")} | communication
         profile["extra"].pop("allreduce_bytes_per_second", None)
         with open(path, "w") as out:
             json.dump(profile, out)

@@ -9,6 +9,7 @@
 
 #include <QTest>
 
+#include <algorithm>
 #include <thread>
 
 using namespace planloom;
@@ -102,10 +103,12 @@ void TestTransport::figuresTravelAsText()
 {
     const Curves curves{{"message", {{64, Seconds(1e-6)}, {512, Seconds(2e-6)}}}};
     for (const double perByte : {0.0, 3e-9}) {
-        const auto back = transportFromText(transportText({curves, perByte}));
+        const auto back = transportFromText(transportText({curves, {perByte, 3, Seconds(7e-3)}}));
         QVERIFY(back.ok());
         QCOMPARE(back->curves.at("message")[1].seconds.value(), 2e-6);
-        QCOMPARE(back->coreSecondsPerByte, perByte);
+        QCOMPARE(back->onCores.secondsPerByte, perByte);
+        QCOMPARE(back->onCores.weight, perByte > 0 ? 3.0 : 1.0); // no time of a core: nothing to weigh
+        QCOMPARE(back->onCores.delay.value(), perByte > 0 ? 7e-3 : 0.0);
     }
     QVERIFY(!transportFromText("{").ok());
 }
@@ -146,6 +149,13 @@ void TestTransport::coreTimeOfACollective()
     work.add({2, 1, 0}, {2.4, 1, 0});
     work.add({2, 0.5, 0}, {5.2, 0.5, 0});          // one of four
     QCOMPARE(work.coreSecondsPerByte(100), 0.005); // the median of 0.5, 0.2 and 0.8
+    QCOMPARE(work.weight(), 1.0);
+    SharedCoreWork more({1, 0.5, 0}, 64, 0.1);
+    more.add({2, 1, 0}, {3, 1, 0, 1.25}); // 1 of the 1.25 seconds that it lasted: four parts of five
+    QVERIFY(std::abs(more.weight() - 4) < 1e-12);
+    SharedCoreWork less({1, 0.5, 0}, 64, 0.1);
+    less.add({2, 1, 0}, {3, 1, 0, 4}); // it needed no more than a quarter
+    QCOMPARE(less.weight(), 1.0);
     SharedCoreWork none({1, 0.5, 0}, 64, 0.1);
     none.add({2, 1, 0}, {1.9, 1, 0}); // noise
     QCOMPARE(none.coreSecondsPerByte(100), 0.0);
@@ -155,12 +165,30 @@ void TestTransport::coreTimeOfACollective()
     QCOMPARE(most.coreSecondsPerByte(100), 0.0025);
 }
 
+/// When tasks have ended.
+class EndOf final : public simulate::Listener {
+public:
+    explicit EndOf(std::vector<TaskId> tasks) : m_tasks(std::move(tasks)) {}
+    void started(TaskId, double) override {}
+    void ended(TaskId task, double now) override
+    {
+        if (std::find(m_tasks.begin(), m_tasks.end(), task) != m_tasks.end())
+            seconds = std::max(seconds, now);
+    }
+    double seconds = 0;
+
+private:
+    std::vector<TaskId> m_tasks;
+};
+
 /// Work beside an all-reduce on the cost clock takes what the measurement's arithmetic makes the same figure of.
 void TestTransport::theClockGivesBackWhatWasMeasured()
 {
     constexpr std::int64_t kBytes = 1000;
-    constexpr double kPerByte = 2e-4;
+    constexpr double kPerByte = 6e-4; // more than the core has left
+    constexpr double kWeight = 3;
     for (const int ranks : {2, 3, 4}) {
+        double ended = 0;
         const auto secondsOf = [&](bool communicates) {
             testing::HandMade hand(static_cast<std::size_t>(ranks));
             std::vector<TaskId> members;
@@ -176,14 +204,18 @@ void TestTransport::theClockGivesBackWhatWasMeasured()
             program::Program program = hand.made();
             for (program::Rank &rank : program.ranks)
                 rank.core = 0;
-            program.coreSecondsPerByte = kPerByte;
-            const auto seconds = simulate::CostClock(program).run(nullptr);
+            program.communicationOnCores = {kPerByte, kWeight, Seconds(0)};
+            EndOf end(members);
+            const auto seconds = simulate::CostClock(program).run(&end);
+            ended = end.seconds;
             return seconds ? *seconds : 0;
         };
         const double without = secondsOf(false);
         SharedCoreWork work({without, 3, 0}, 64, 1);
         QVERIFY(work.sharesCore());
-        work.add({without, 3, 0}, {secondsOf(true), 3, 0});
+        const double with = secondsOf(true);
+        work.add({without, 3, 0}, {with, 3, 0, ended});
+        QVERIFY(std::abs(work.weight() / kWeight - 1) < 1e-12);
         QVERIFY(std::abs(work.coreSecondsPerByte(kBytes) / kPerByte - 1) < 1e-12);
     }
 }

@@ -382,8 +382,8 @@ inline std::uint64_t durationsHash(const ProgramReader &reader)
     reader.eachTask([&](TaskId id) {
         hash.number(static_cast<std::int64_t>(reader.key(id))).real(reader.task(id).duration.value());
     });
-    if (const double ofCommunication = reader.program().coreSecondsPerByte; ofCommunication > 0)
-        hash.real(ofCommunication);
+    if (const cost::CommunicationOnCores &onCores = reader.program().communicationOnCores; onCores.secondsPerByte > 0)
+        hash.real(onCores.secondsPerByte).real(onCores.weight).real(onCores.delay.value());
     return hash.real(reader.program().lowerBound.value()).real(reader.program().oneDevice.value()).value();
 }
 

@@ -120,15 +120,23 @@ private slots:
             double computing;
             const char *collective;
             const char *computed;
+            double weight = 1;
+            double delay = 0;
         };
         // Needs of 1/4 leave 1/4 to each that computes, and needs of 1/2 are more than an even share: the collective
         // goes on at half its speed until nothing computes any more.
-        // Needs that are together longer than the collective are as long.
-        for (const auto &[bytes, computing, collective, computed] : {Expected{1, 6, "0..4", "0..14"},
-                                                                     {2, 1, "0..6", "0..4"},
-                                                                     {3, 1, "0..6", "0..4"},
-                                                                     {0, 1, "0..4", "0..2"},
-                                                                     {3, 0, "0..4", "0..0"}}) {
+        // Needs that are together longer than the collective are so only while something computes: a quarter of its
+        // speed for 4 seconds leaves 3. A weight of 3 leaves 1/8 to each that computes, and 3/8 to each need of the
+        // collective, of which 1 of 4 seconds is left after 8. With a delay of 4 seconds it goes on at half its speed
+        // while its members compute.
+        for (const auto &[bytes, computing, collective, computed, weight, delay] : {Expected{1, 6, "0..4", "0..14"},
+                                                                                    {2, 1, "0..6", "0..4"},
+                                                                                    {4, 1, "0..7", "0..4"},
+                                                                                    {0, 1, "0..4", "0..2"},
+                                                                                    {4, 0, "0..4", "0..0"},
+                                                                                    {4, 1, "0..9", "0..8", 3},
+                                                                                    {1, 6, "0..4", "0..14", 3},
+                                                                                    {1, 1, "0..6", "0..4", 1, 4}}) {
             HandMade hand(3);
             std::vector<TaskId> members, passes;
             for (int rank = 0; rank < 3; ++rank) {
@@ -141,7 +149,7 @@ private slots:
             hand.group(members);
             program::Program program = hand.made();
             program.ranks[0].core = program.ranks[1].core = 0; // the third has one for itself
-            program.coreSecondsPerByte = 1;
+            program.communicationOnCores = {1, weight, Seconds(delay)};
             const Times times = timesOf(program);
             const double end = std::max(times.endOf(members.front()), times.endOf(passes.front()));
             QVERIFY(compile::lowerBound(program).value() <= end);
@@ -173,7 +181,7 @@ private slots:
         hand.after(third, small);
         program::Program program = hand.made();
         program.ranks[0].core = program.ranks[1].core = 0;
-        program.coreSecondsPerByte = 1;
+        program.communicationOnCores.secondsPerByte = 1;
         const Times times = timesOf(program);
         QCOMPARE(times.of(computes), "0..2");
         QCOMPARE(times.of(small), "0..4");
@@ -202,7 +210,7 @@ private slots:
         program::Program program = hand.made();
         for (std::size_t rank = 0; rank < 4; ++rank)
             program.ranks[rank].core = static_cast<std::int32_t>(rank % 2);
-        program.coreSecondsPerByte = 1;
+        program.communicationOnCores.secondsPerByte = 1;
         const Times times = timesOf(program);
         QCOMPARE(times.of(first), "0..4");
         QCOMPARE(times.of(second), "0..3");
