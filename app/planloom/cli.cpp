@@ -584,7 +584,7 @@ CLI::App *addTargetsVerb(Command &command, CLI::App *parent, const char *action,
 void addRemote(Command &command)
 {
     TargetsOptions &options = command.targets;
-    CLI::App *verb = addVerb(command, "targets", "List, add, remove and check machines that runs can go to",
+    CLI::App *verb = addVerb(command, "targets", "List, add, remove, check and clean up machines that runs can go to",
                              "planloom targets add lab ssh://ada@lab.example.org\n  planloom targets check lab",
                              [&command](Output &output) { return targets(command.targets, output); });
     verb->require_subcommand(0, 1);
@@ -600,6 +600,13 @@ void addRemote(Command &command)
     remove->add_option("name", options.name, "Its name")->required();
     CLI::App *check = addTargetsVerb(command, verb, "check", "Say what is there and what is missing; installs nothing");
     check->add_option("name", options.name, "Its name, or a URL")->required();
+    CLI::App *cleanVerb = addTargetsVerb(command, verb, "clean",
+                                         "Remove what runs that ended have left there: their folders, data, models");
+    cleanVerb->add_option("name", options.name, "Its name, or a URL")->required();
+    cleanVerb
+        ->add_option("--days", options.days, "What was written since then stays; 0: remove all, while no run starts")
+        ->check(CLI::Range(0.0, 1e6))
+        ->capture_default_str();
 
     CLI::App *attachVerb =
         addVerb(command, "attach", "Follow a run on another machine again, until it ends; Ctrl-C ends the run",

@@ -102,6 +102,27 @@ Status checkTarget(const TargetsOptions &options, Output &output)
     return {};
 }
 
+Status cleanTarget(const TargetsOptions &options, Output &output)
+{
+    const auto target = remote::findTarget(options.name, remote::targetsFile());
+    if (!target)
+        return target.error();
+    if (target->isLocal())
+        return badInput("local is this machine; runs here lie where --run-dir put them");
+    const auto cleaned = remote::cleanUp(*target, options.days);
+    if (!cleaned)
+        return cleaned.error();
+    output.line(fmt::format("removed       {} runs and {} of their data and models, {}", cleaned->runs, cleaned->items,
+                            format(Bytes(cleaned->bytes))));
+    output.line(fmt::format("left          {} runs that ended, {} that go on", cleaned->kept, cleaned->running));
+    output.result(ordered_json{{"runs", cleaned->runs},
+                               {"items", cleaned->items},
+                               {"bytes", cleaned->bytes},
+                               {"kept", cleaned->kept},
+                               {"running", cleaned->running}});
+    return {};
+}
+
 } // namespace
 
 Status targets(const TargetsOptions &options, Output &output)
@@ -112,6 +133,8 @@ Status targets(const TargetsOptions &options, Output &output)
         return removeTarget(options, output);
     if (options.action == "check")
         return checkTarget(options, output);
+    if (options.action == "clean")
+        return cleanTarget(options, output);
     return listTargets(output);
 }
 

@@ -28,10 +28,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char *kItsTarget = "the run's own"; ///< no target's name
+
+/// Where a run that is resumed has trained so far.
+Result<remote::Target> itsTarget(const std::string &folder)
+{
+    auto target = remote::targetOfRun(folder);
+    if (!target)
+        return target.error();
+    return *target ? **target : remote::Target{};
+}
+
 /// Where the run goes. A target's lines for people are notes.
 Result<std::unique_ptr<agent::Client>> connect(const TrainOptions &options, Output &output)
 {
-    const auto target = remote::findTarget(options.on.empty() ? "local" : options.on, remote::targetsFile());
+    const auto target = options.on == kItsTarget
+        ? itsTarget(options.runDir)
+        : remote::findTarget(options.on.empty() ? "local" : options.on, remote::targetsFile());
     if (!target)
         return target.error();
     if (!target->isLocal())
@@ -171,6 +184,13 @@ Result<TrainOptions> complete(TrainOptions options)
             return before.error();
         options.settings = run::merged(before->settings, options.settings, options.given);
     }
+    if (options.resume && options.on.empty()) {
+        const auto target = remote::targetOfRun(options.runDir);
+        if (!target)
+            return target.error();
+        if (*target)
+            options.on = kItsTarget;
+    }
     if (options.settings.data.empty())
         return badInput("--data is missing: a text, token file, .npy, CSV(.gz), IDX or a folder of .npy files; see "
                         "planloom train --help");
@@ -262,9 +282,10 @@ std::string noteOfHosts(const plan::Document &document)
     addresses.erase("");
     if (addresses.size() < 2)
         return {};
-    return fmt::format("note: the plan's machines have {} addresses, but all ranks start on one machine: runs over "
-                       "several hosts by their addresses are not there yet",
-                       addresses.size());
+    return fmt::format(
+        "note: the plan's machines have {} addresses, but all ranks start on this machine; train --on one "
+        "of them, and its ranks start on all",
+        addresses.size());
 }
 
 /// What the processes of a sampled job sent, beside what was predicted.
@@ -411,7 +432,8 @@ Status train(const TrainOptions &given, Output &output)
         folder = runDir;
         record.begin(runDir);
         printPlan(document->plan, document->subject, output);
-        for (const std::string &note : {noteOfMeans(*document), noteOfHosts(*document)}) {
+        const bool here = options.on.empty() || options.on == "local";
+        for (const std::string &note : {noteOfMeans(*document), here ? noteOfHosts(*document) : std::string()}) {
             if (!note.empty())
                 output.note(note);
         }

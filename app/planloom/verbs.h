@@ -131,11 +131,12 @@ Status attach(const AttachOptions &options, Output &output);
 
 /// Command line of `targets`.
 struct TargetsOptions {
-    std::string action = "list"; ///< list, add, remove, check
+    std::string action = "list"; ///< list, add, remove, check, clean
     std::string name;
     std::string url;
     std::string program;   ///< over there; empty: planloom
     std::string sshConfig; ///< for ssh -F; empty: the user's own
+    double days = 30;      ///< since what is cleaned up was last written
 };
 Status targets(const TargetsOptions &options, Output &output);
 

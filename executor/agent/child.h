@@ -42,6 +42,8 @@ public:
     [[nodiscard]] pid_t pid() const { return m_pid; }
     /// Its output since the last call, on stdout and stderr; waits up to @p milliseconds for the first of it.
     std::string read(int milliseconds);
+    /// read() has come to the end of its output, or that was not captured.
+    [[nodiscard]] bool outputEnded() const { return m_output < 0; }
     /// Its end, once it has ended; never waits.
     std::optional<Exit> poll();
     void signalGroup(int signal) const;

@@ -80,6 +80,7 @@ public:
     }
 
     Status lookCloser(double seconds) override;
+    [[nodiscard]] std::string socket() const override { return m_local ? m_local->socketPath : std::string(); }
 
 private:
     /// One call of train().

@@ -5,6 +5,7 @@
 #include "engine/run/settings.h"
 #include "engine/run/summary.h"
 #include "engine/trace/trace.h"
+#include "executor/agent/hosts.h"
 
 #include <cstdint>
 #include <functional>
@@ -20,6 +21,7 @@ struct TrainRequest {
     std::string runDir;   ///< absolute; empty: a new folder under the agent's root
     bool resume = false;  ///< go on with the run in runDir, from its newest whole checkpoint; @see RunFolder::reopen
     run::Settings settings;
+    Meeting meeting = {}; ///< of a run over several hosts
 };
 
 /// After Restarting come Running and the steps since the newest checkpoint, once more.
@@ -59,6 +61,8 @@ public:
     /// answer, from another thread than train()'s. Errors: Failed (nothing trains at the moment), BadInput, Unsupported
     /// (a run without records of GPUs), Io.
     virtual Status lookCloser(double seconds) = 0;
+    /// The agent's socket on this machine; empty: there is none.
+    [[nodiscard]] virtual std::string socket() const { return {}; }
 };
 
 } // namespace planloom::agent

@@ -3,6 +3,7 @@
 
 #include "agent.grpc.pb.h"
 #include "engine/base/log.h"
+#include "executor/agent/hosts.h"
 #include "executor/agent/wire.h"
 
 #include <algorithm>
@@ -47,6 +48,7 @@ public:
         message.mutable_hello()->set_token(m_token);
         message.mutable_hello()->set_rank(rank);
         message.mutable_hello()->set_pid(pid);
+        message.mutable_hello()->set_machine(machineName());
         send(message);
     }
 

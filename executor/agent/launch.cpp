@@ -106,7 +106,10 @@ Scratch::~Scratch()
         ::close(m_lock);
 }
 
-Result<Command> ranksCommand(int ranks, const std::vector<std::string> &arguments, const Scratch &scratch)
+namespace {
+
+/// @p memory: a folder for sessions of the launcher, and memory that ranks share; empty: as Open MPI has it.
+Result<Command> mpirunCommand(std::size_t ranks, const std::vector<std::string> &arguments, const std::string &memory)
 {
     const auto binary = planloomBinary();
     if (!binary)
@@ -125,9 +128,9 @@ Result<Command> ranksCommand(int ranks, const std::vector<std::string> &argument
     // Pieces of collectives (comm::Pipe::kChunk, and a header) go out at once: over TCP a handshake for each would wait
     // behind the pieces before it. 50 Mbit/s between two hosts: 0.56 s for what took 0.81 s.
     addAll(command.arguments, {"--mca", "btl_tcp_eager_limit", "163840", "--mca", "btl_tcp_max_send_size", "163840"});
-    if (!scratch.path().empty()) // sessions of the launcher, and memory that ranks share
+    if (!memory.empty())
         addAll(command.arguments,
-               {"--mca", "orte_tmpdir_base", scratch.path(), "--mca", "btl_vader_backing_directory", scratch.path()});
+               {"--mca", "orte_tmpdir_base", memory, "--mca", "btl_vader_backing_directory", memory});
     command.arguments.push_back(*binary);
     addAll(command.arguments, arguments);
     if (::geteuid() == 0) {
@@ -137,11 +140,51 @@ Result<Command> ranksCommand(int ranks, const std::vector<std::string> &argument
     return command;
 }
 
+/// @p command with a run's token for its ranks.
+void addToken(Command &command, const std::string &token)
+{
+    command.environment.insert(command.environment.begin(),
+                               std::string(kTokenVariable) + "=" + token); // the first of equals counts
+    command.arguments.insert(command.arguments.begin(), {"-x", kTokenVariable});
+}
+
+} // namespace
+
+Result<Command> ranksCommand(int ranks, const std::vector<std::string> &arguments, const Scratch &scratch)
+{
+    return mpirunCommand(static_cast<std::size_t>(ranks), arguments, scratch.path());
+}
+
+Result<Command> workersCommand(std::span<const RankPlace> places, const std::string &runFolder,
+                               const std::string &meetingFolder, const std::string &token)
+{
+    Status written = writeFileAtomically(runFolder + "/hosts", hostFile(places));
+    if (written)
+        written = writeFileAtomically(runFolder + "/ranks", rankFile(places));
+    if (!written)
+        return written.error();
+    const std::string run = meetingFolder + "/run";
+    auto command = mpirunCommand(places.size(), {"worker", "--run-dir", run, "--agent", socketOf(meetingFolder)},
+                                 meetingFolder + "/memory");
+    if (!command)
+        return command;
+    const std::vector<std::string> launch{
+        "--hostfile", run + "/hosts", "--rankfile", run + "/ranks", "--use-hwthread-cpus",
+        // Each host is reached from here. What ssh asks and when it gives up is in the file.
+        "--mca", "plm", "rsh", "--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "plm_rsh_agent",
+        "ssh -F " + meetingFolder + "/ssh_config",
+        // A host that is cut off ends its ranks. Open MPI's own limit is above 5 minutes.
+        "--mca", "oob_tcp_keepalive_time", "5", "--mca", "oob_tcp_keepalive_intvl", "2", "--mca",
+        "oob_tcp_keepalive_probes", "3"};
+    command->arguments.insert(command->arguments.begin(), launch.begin(), launch.end());
+    addToken(*command, token);
+    return command;
+}
+
 Result<Command> workerCommand(std::span<const std::int32_t> nodes, const std::string &runFolder,
                               const std::string &socketPath, const std::string &token, const Scratch &scratch)
 {
     const std::vector<std::string> worker{"worker", "--run-dir", runFolder, "--agent", socketPath};
-    const std::string secret = std::string(kTokenVariable) + "=" + token;
     if (nodes.size() > 1) {
         auto command = ranksCommand(static_cast<int>(nodes.size()), worker, scratch);
         if (!command)
@@ -150,8 +193,7 @@ Result<Command> workerCommand(std::span<const std::int32_t> nodes, const std::st
         if (!placed)
             return placed.error();
         command->arguments.insert(command->arguments.begin(), placed->begin(), placed->end());
-        command->environment.insert(command->environment.begin(), secret); // the first of equals counts
-        command->arguments.insert(command->arguments.begin(), {"-x", kTokenVariable});
+        addToken(*command, token);
         return command;
     }
     const auto binary = planloomBinary();
@@ -160,7 +202,7 @@ Result<Command> workerCommand(std::span<const std::int32_t> nodes, const std::st
     Command command;
     command.dieWithThread = true;
     command.environment = allowedEnvironment();
-    command.environment.insert(command.environment.begin(), secret);
+    command.environment.insert(command.environment.begin(), std::string(kTokenVariable) + "=" + token);
     command.program = *binary;
     command.arguments = worker;
     return command;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "executor/agent/child.h"
+#include "executor/agent/hosts.h"
 
 #include <cstdint>
 #include <span>
@@ -41,6 +42,12 @@ private:
 /// Else mpirun chooses. Errors: NotFound (no planloom beside the running program, no mpirun), Io.
 Result<Command> workerCommand(std::span<const std::int32_t> nodes, const std::string &runFolder,
                               const std::string &socketPath, const std::string &token, const Scratch &scratch);
+
+/// The command that starts a worker at each of @p places by mpirun, over ssh. The run's folder gets `hosts` and
+/// `ranks`, what Open MPI is told; every path that another host is told of is beneath @p meetingFolder. Errors: those
+/// of workerCommand().
+Result<Command> workersCommand(std::span<const RankPlace> places, const std::string &runFolder,
+                               const std::string &meetingFolder, const std::string &token);
 
 /// The command that starts @p ranks processes of planloom with @p arguments on this machine by Open MPI's mpirun.
 /// Errors: NotFound (no planloom beside the running program, no mpirun).

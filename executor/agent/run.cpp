@@ -65,6 +65,19 @@ Result<simulate::Prediction> predict(const plan::Document &document, bool kernel
     return prediction;
 }
 
+/// Where each rank is to be; none: all start on this machine.
+Result<std::vector<RankPlace>> placesOn(const TrainRequest &request, const plan::Document &document,
+                                        std::span<const std::int32_t> nodes)
+{
+    if (request.meeting.folder.empty())
+        return std::vector<RankPlace>{};
+    if (!isMeetingFolder(request.meeting.folder))
+        return badInput(fmt::format("'{}' is no folder for a run over several hosts", request.meeting.folder));
+    if (const Status good = checkOnHosts(document.plan, request.settings); !good)
+        return good.error();
+    return placesOf(nodes, *document.subject.cluster, request.meeting.cores);
+}
+
 bool isSound(const trace::Record &record, const trace::Tables &tables)
 {
     constexpr std::int64_t kFarthest = std::int64_t{1} << 60;
@@ -93,6 +106,9 @@ Result<std::shared_ptr<Run>> Run::make(const TrainRequest &request, const std::s
     auto prediction = predict(*document, request.settings.kernelSeconds > 0);
     if (!prediction)
         return prediction.error();
+    auto places = placesOn(request, *document, prediction->nodes);
+    if (!places)
+        return places.error();
     auto folder = request.resume ? RunFolder::reopen(request.runDir)
         : request.runDir.empty() ? RunFolder::createBeneath(root, prediction->modelName)
                                  : RunFolder::create(request.runDir);
@@ -100,15 +116,18 @@ Result<std::shared_ptr<Run>> Run::make(const TrainRequest &request, const std::s
         return folder.error();
     if (const Status begun = folder->begin(request); !begun)
         return begun.error();
-    std::shared_ptr<Run> run(new Run(request, std::move(*prediction), std::move(*folder), socketPath));
+    std::shared_ptr<Run> run(
+        new Run(request, std::move(*prediction), *std::move(places), std::move(*folder), socketPath));
     run->m_ranksOnProcessors = runtime::ranksOnProcessors(*document->subject.cluster, run->m_prediction.tables.ranks);
     if (run->m_id.empty() || run->m_group->token().empty())
         return failed("the system has no random numbers to give");
     return run;
 }
 
-Run::Run(TrainRequest request, simulate::Prediction prediction, RunFolder folder, std::string socketPath)
+Run::Run(TrainRequest request, simulate::Prediction prediction, std::vector<RankPlace> places, RunFolder folder,
+         std::string socketPath)
     : m_request(std::move(request)),
+      m_places(std::move(places)),
       m_prediction(std::move(prediction)),
       m_socketPath(std::move(socketPath)),
       m_id(randomHex(8)),
@@ -129,7 +148,10 @@ std::shared_ptr<WorkerGroup> Run::makeGroup(int number) const
     std::vector<std::string> devices;
     for (const trace::RankInfo &rank : m_prediction.tables.ranks)
         devices.push_back(rank.device);
-    return std::make_shared<WorkerGroup>(number, std::move(devices), m_prediction.nodes);
+    auto group = std::make_shared<WorkerGroup>(number, std::move(devices), m_prediction.nodes);
+    if (!m_places.empty())
+        group->placeOnHosts(m_request.meeting.folder, m_places);
+    return group;
 }
 
 void Run::start()

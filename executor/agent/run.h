@@ -81,7 +81,8 @@ public:
 private:
     using Clock = WorkerGroup::Clock;
 
-    Run(TrainRequest request, simulate::Prediction prediction, RunFolder folder, std::string socketPath);
+    Run(TrainRequest request, simulate::Prediction prediction, std::vector<RankPlace> places, RunFolder folder,
+        std::string socketPath);
     [[nodiscard]] std::shared_ptr<WorkerGroup> makeGroup(int number) const;
 
     // On the supervisor's thread.
@@ -100,6 +101,7 @@ private:
     [[nodiscard]] Status judge() const;
 
     const TrainRequest m_request;
+    std::vector<RankPlace> m_places; ///< by rank, of a run over several hosts
     const simulate::Prediction m_prediction;
     std::int64_t m_ranksOnProcessors = 0; ///< run::Summary
     const std::string m_socketPath;

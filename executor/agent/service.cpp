@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/agent/service.h"
 
+#include "executor/agent/hosts.h"
 #include "executor/agent/wire.h"
 
 #include <algorithm>
@@ -277,7 +278,10 @@ grpc::Status WorkerService::Report(grpc::ServerContext *,
     if (!run)
         return {grpc::StatusCode::PERMISSION_DENIED, "no run has this token"};
     const auto connection = std::make_shared<StreamConnection>(stream);
-    const auto worker = run->attach(message.hello().token(), message.hello().rank(), message.hello().pid(), connection);
+    // On another machine the number means another process.
+    const bool here = message.hello().machine() == machineName();
+    const auto worker =
+        run->attach(message.hello().token(), message.hello().rank(), here ? message.hello().pid() : 0, connection);
     if (!worker)
         return {grpc::StatusCode::INVALID_ARGUMENT, worker.error().text()};
     while (stream->Read(&message))

@@ -127,6 +127,8 @@ wire::TrainRequest toWire(const TrainRequest &request)
     message.set_plan_json(request.planJson);
     message.set_run_dir(request.runDir);
     message.set_resume(request.resume);
+    message.set_meeting(request.meeting.folder);
+    message.mutable_cores()->Assign(request.meeting.cores.begin(), request.meeting.cores.end());
     write(*message.mutable_settings(), request.settings, kSettings);
     message.mutable_settings()->set_data(request.settings.data);
     message.mutable_settings()->set_arrivals(request.settings.arrivals);
@@ -139,6 +141,7 @@ TrainRequest fromWire(const wire::TrainRequest &message)
     request.planJson = message.plan_json();
     request.runDir = message.run_dir();
     request.resume = message.resume();
+    request.meeting = {message.meeting(), {message.cores().begin(), message.cores().end()}};
     read(message.settings(), request.settings, kSettings);
     request.settings.data = message.settings().data();
     request.settings.arrivals = message.settings().arrivals();

@@ -90,6 +90,12 @@ WorkerGroup::WorkerGroup(int number, std::vector<std::string> devices, std::vect
 {
 }
 
+void WorkerGroup::placeOnHosts(std::string meetingFolder, std::vector<RankPlace> places)
+{
+    m_meetingFolder = std::move(meetingFolder);
+    m_places = std::move(places);
+}
+
 WorkerGroup::~WorkerGroup()
 {
     m_child.reset(); // kills
@@ -111,7 +117,8 @@ Status WorkerGroup::attach(int rank, std::int64_t process, std::shared_ptr<Worke
         return badInput(fmt::format("two workers reported rank {}", rank));
     worker.attached = true;
     worker.heard = Clock::now();
-    worker.process = static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(process), 0));
+    if (process > 0)
+        worker.process = static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(process), 0));
     worker.connection = std::move(connection);
     return {};
 }
@@ -273,7 +280,15 @@ std::string WorkerGroup::nameOf(std::size_t rank) const { return fmt::format("ra
 
 Status WorkerGroup::launch(const std::string &runFolder, const std::string &socketPath)
 {
-    const auto command = workerCommand(m_nodes, runFolder, socketPath, m_token, m_scratch.emplace());
+    const Scratch &scratch = m_scratch.emplace();
+    if (!m_meetingFolder.empty()) {
+        auto end = MeetingEnd::make(m_meetingFolder, runFolder, socketPath, scratch.path(), sshConfigOf(m_places));
+        if (!end)
+            return end.error();
+        m_meeting.emplace(*std::move(end));
+    }
+    const auto command = m_meetingFolder.empty() ? workerCommand(m_nodes, runFolder, socketPath, m_token, scratch)
+                                                 : workersCommand(m_places, runFolder, m_meetingFolder, m_token);
     if (!command)
         return command.error();
     auto child = Child::start(*command);

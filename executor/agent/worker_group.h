@@ -48,6 +48,8 @@ public:
     /// @p number: 0, 1, ... within the run; @p devices: a name a rank; @p nodes: a machine of the plan a rank. token()
     /// is empty if the system has no random numbers.
     WorkerGroup(int number, std::vector<std::string> devices, std::vector<std::int32_t> nodes);
+    /// Before launch(): ranks start over ssh, each at its place.
+    void placeOnHosts(std::string meetingFolder, std::vector<RankPlace> places);
     WorkerGroup(const WorkerGroup &) = delete;
     WorkerGroup &operator=(const WorkerGroup &) = delete;
     ~WorkerGroup();
@@ -57,7 +59,7 @@ public:
     [[nodiscard]] const std::string &token() const { return m_token; }
 
     // Reports, from any thread. Ranks are those of workers that attached.
-    /// Errors: BadInput (no such rank, it attached before).
+    /// @p process: 0 for one on another machine. Errors: BadInput (no such rank, it attached before).
     Status attach(int rank, std::int64_t process, std::shared_ptr<WorkerConnection> connection);
     /// Rank @p rank has done something; @p dropped: records that it lost so far.
     void progressed(int rank, std::optional<std::int64_t> dropped = std::nullopt);
@@ -99,7 +101,11 @@ public:
     /// Why a group that did not end cleanly ended: which rank was lost, and the last lines of output.
     [[nodiscard]] Error unexpectedEnd(std::int64_t stepsDone, const std::string &logPath) const;
     /// Frees the memory shared by the launcher and its ranks.
-    void freeScratch() { m_scratch.reset(); }
+    void freeScratch()
+    {
+        m_meeting.reset();
+        m_scratch.reset();
+    }
 
 private:
     struct Worker {
@@ -130,9 +136,12 @@ private:
     const std::vector<std::string> m_devices;
     const std::vector<std::int32_t> m_nodes;
     const std::string m_token;
+    std::string m_meetingFolder;     ///< empty: all ranks start on this machine
+    std::vector<RankPlace> m_places; ///< by rank, where it is not
 
     // The supervisor's own.
     std::optional<Scratch> m_scratch;
+    std::optional<MeetingEnd> m_meeting;
     std::optional<Child> m_child;
     std::optional<Exit> m_exit;
     std::string m_outputTail; ///< the last that the workers wrote

@@ -4,19 +4,21 @@
 #include "engine/base/files.h"
 #include "engine/base/json_reader.h"
 #include "engine/trace/trace.h"
+#include "executor/agent/hosts.h"
 #include "executor/agent/run_folder.h"
-#include "executor/remote/items.h"
+#include "executor/remote/load.h"
 #include "executor/remote/mirror.h"
 #include "executor/remote/places.h"
 #include "executor/remote/ssh.h"
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
+#include <chrono>
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <optional>
+#include <thread>
 #include <sys/file.h>
 #include <unistd.h>
 #include <utility>
@@ -26,77 +28,22 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-using Note = std::function<void(const std::string &)>;
 
-constexpr double kAnswerSeconds = 30;
-constexpr double kCheckSeconds = 3600; ///< to hash what was sent
-constexpr const char *kRemoteFile = "remote.json";
+using Clock = std::chrono::steady_clock;
 
-/// A session with both ends of its pipes.
-struct Session {
-    agent::Child child;
-    int lifeline = -1; ///< its standard input
-    std::unique_ptr<MemoryFile> errors;
-
-    Session(agent::Child made, int input, std::unique_ptr<MemoryFile> said)
-        : child(std::move(made)),
-          lifeline(input),
-          errors(std::move(said))
-    {
-    }
-    Session(Session &&other) noexcept
-        : child(std::move(other.child)),
-          lifeline(std::exchange(other.lifeline, -1)),
-          errors(std::move(other.errors))
-    {
-    }
-    Session &operator=(Session &&) = delete;
-    ~Session()
-    {
-        if (lifeline >= 0)
-            ::close(lifeline);
-    }
-};
-
-Result<Session> openSession(const Target &target, const std::string &request)
-{
-    auto command = sessionCommand(target);
-    if (!command)
-        return command.error();
-    int pipe[2];
-    if (::pipe2(pipe, O_CLOEXEC) != 0)
-        return ioError("no pipe can be made: " + systemReason());
-    auto errors = std::make_unique<MemoryFile>();
-    command->standardInput = pipe[0];
-    command->standardError = errors->descriptor();
-    auto child = agent::Child::start(*command);
-    ::close(pipe[0]);
-    if (!child) {
-        ::close(pipe[1]);
-        return child.error();
-    }
-    Session session(*std::move(child), pipe[1], std::move(errors));
-    const std::string line = request + "\n";
-    std::string_view left = line;
-    while (!left.empty()) {
-        const auto put = ::write(session.lifeline, left.data(), left.size());
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put <= 0)
-            break; // it ends, and says why
-        left.remove_prefix(static_cast<std::size_t>(put));
-    }
-    return session;
-}
+constexpr double kCleanSeconds = 600;
+constexpr std::chrono::seconds kSilent{60};   ///< the other end says every second that it is alive
+constexpr std::chrono::seconds kTryAgain{60}; ///< to connect again
 
 /// A run over there and its folder here.
 class Mirrored {
 public:
-    Mirrored(Target target, std::string run, std::string folder, Note note)
+    Mirrored(Target target, std::string run, std::string folder, Note note, bool anew = false)
         : m_target(std::move(target)),
           m_run(std::move(run)),
           m_folder(std::move(folder)),
-          m_note(std::move(note))
+          m_note(std::move(note)),
+          m_anew(anew)
     {
     }
 
@@ -105,7 +52,9 @@ public:
 private:
     void tell(std::string_view line, const agent::RunEvents &events);
     void tellTables(const agent::RunEvents &events) const;
+    Result<std::string> begin(Session &session, const std::atomic<int> &stops);
     Status followOnce(Mirror &mirror, const std::string &checkpoints, const std::atomic<int> &stops);
+    Status followOn(Mirror &mirror, const std::string &checkpoints, const std::atomic<int> &stops);
     void passStops(const std::atomic<int> &stops);
     [[nodiscard]] Error lost(const Error &why) const;
 
@@ -113,7 +62,10 @@ private:
     const std::string m_run;
     const std::string m_folder;
     const Note m_note;
-    int m_stopped = 0; ///< stops that were passed on
+    bool m_anew = false;                                           ///< nothing that is here counts
+    int m_stopped = 0;                                             ///< stops that were passed on
+    bool m_connected = false;                                      ///< the other end has answered
+    std::optional<std::chrono::steady_clock::time_point> m_lostAt; ///< it did no more
     std::optional<Status> m_outcome;
 };
 
@@ -148,6 +100,8 @@ void Mirrored::tell(std::string_view line, const agent::RunEvents &events)
         const auto seen = run::validationsFromJson(text);
         for (std::size_t i = 0; seen && events.onValidation && i < seen->size(); ++i)
             events.onValidation((*seen)[i]);
+    } else if (reader.has("note")) {
+        m_note(reader.text("note"));
     } else if (reader.has("state") && events.onState) {
         const auto state = static_cast<agent::RunState>(reader.integer("state", 0, 5));
         events.onState(state, reader.text("message", std::string()));
@@ -177,41 +131,89 @@ void Mirrored::passStops(const std::atomic<int> &stops)
     }
 }
 
+/// Waits for a session's reply. Errors: those of explain(), what the other end says, Io (silence).
+Result<std::string> Mirrored::begin(Session &session, const std::atomic<int> &stops)
+{
+    constexpr std::size_t kMost = std::size_t{1} << 20; // of what a login prints
+    std::string first;
+    for (auto heard = Clock::now();;) {
+        const std::optional<agent::Exit> exit = session.poll(); // before it is read to its end
+        const std::string bytes = session.read(50);
+        first += bytes;
+        const auto at = findReply(first);
+        if (const auto end = at == std::string::npos ? at : first.find('\n', at); end != std::string::npos) {
+            if (const Status good = errorIn(first.substr(at, end - at), m_target); !good)
+                return good.error();
+            return first.substr(end + 1);
+        }
+        if (exit && bytes.empty()) {
+            const Error why = explain(m_target, *exit, session.errors());
+            return m_lostAt ? ioError(why.message) : why; // names are not resolved either while there is no network
+        }
+        if (first.size() > kMost)
+            return failed(fmt::format("{}: the answer is no reply of planloom", m_target.url()));
+        if (!bytes.empty())
+            heard = Clock::now();
+        if (Clock::now() - heard > kSilent)
+            return ioError(fmt::format("{}: no answer for {} s", m_target.url(), kSilent.count()));
+        if (stops.load() > m_stopped + 1)
+            return cancelled();
+    }
+}
+
 Status Mirrored::followOnce(Mirror &mirror, const std::string &checkpoints, const std::atomic<int> &stops)
 {
-    Json request{{"do", "follow"}, {"run", m_run}, {"have", mirror.have()}};
+    Json request{{"do", "follow"}, {"run", m_run}, {"have", Json::object()}};
+    if (!m_anew)
+        request["have"] = mirror.have();
     if (!checkpoints.empty())
         request["checkpoints"] = checkpoints;
-    auto session = openSession(m_target, request.dump());
+    auto session = Session::open(m_target, request.dump());
     if (!session)
         return session.error();
-    std::string first; // the reply, in front of the messages
-    bool replied = false;
-    for (std::optional<agent::Exit> exit; !mirror.ended();) {
+    mirror.newSession();
+    const auto first = begin(*session, stops);
+    if (!first)
+        return first.error();
+    if (const Status taken = mirror.take(*first); !taken)
+        return taken;
+    m_connected = true;
+    m_anew = false;
+    for (auto heard = Clock::now(); !mirror.ended();) {
         passStops(stops);
-        std::string bytes = session->child.read(50);
-        if (!replied) {
-            first += bytes;
-            const auto at = first.find("{\"planloom\":");
-            const auto end = at == std::string::npos ? at : first.find('\n', at);
-            if (end != std::string::npos) {
-                const std::string reply = first.substr(at, end - at);
-                const auto document = parseJson(reply);
-                if (document && document->contains("error"))
-                    return notFound(
-                        fmt::format("{}: {}", m_target.url(), JsonReader(*document).object("error").text("message")));
-                replied = true;
-                bytes = first.substr(end + 1);
-            }
-        }
-        if (const Status taken = replied ? mirror.take(bytes) : Status(); !taken)
+        const std::optional<agent::Exit> exit = session->poll();
+        const std::string bytes = session->read(50);
+        if (const Status taken = mirror.take(bytes); !taken)
             return taken;
         if (exit && bytes.empty() && !mirror.ended())
-            return lost(explain(m_target, *exit, session->errors->text()));
-        if (!exit)
-            exit = session->child.poll();
+            return ioError(explain(m_target, *exit, session->errors()).message);
+        if (!bytes.empty())
+            heard = Clock::now();
+        if (Clock::now() - heard > kSilent)
+            return ioError(fmt::format("{}: nothing was heard for {} s", m_target.url(), kSilent.count()));
     }
     return {};
+}
+
+/// followOnce(), again where the connection was lost: a network that was cut is back after some seconds, or not soon.
+Status Mirrored::followOn(Mirror &mirror, const std::string &checkpoints, const std::atomic<int> &stops)
+{
+    while (true) {
+        m_connected = false;
+        const int asked = stops.load();
+        const Status followed = followOnce(mirror, checkpoints, stops);
+        if (followed || followed.error().code != ErrorCode::Io || !followed.error().file.empty())
+            return followed; // done, refused, or the disk here
+        if (m_connected || !m_lostAt) {
+            m_note(fmt::format("the connection was lost ({}); it is tried again for {} s", followed.error().message,
+                               kTryAgain.count()));
+            m_lostAt = Clock::now();
+        }
+        if (Clock::now() - *m_lostAt > kTryAgain || stops.load() > std::max(asked, m_stopped))
+            return lost(followed.error());
+        for (int i = 0; i < 20 && stops.load() == asked; ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
 }
 
 Status Mirrored::follow(const agent::RunEvents &events, const std::string &checkpoints, const std::atomic<int> &stops)
@@ -219,7 +221,7 @@ Status Mirrored::follow(const agent::RunEvents &events, const std::string &check
     Mirror mirror(m_folder, [&](std::string_view line) { tell(line, events); });
     constexpr int kTries = 3; // what was cut and written again while it was sent
     for (int i = 0; i < kTries; ++i) {
-        if (const Status followed = followOnce(mirror, checkpoints, stops); !followed)
+        if (const Status followed = followOn(mirror, checkpoints, stops); !followed)
             return followed;
         if (mirror.removeDamaged().empty())
             break;
@@ -237,55 +239,20 @@ Status writeRemoteFile(const Target &target, const std::string &run, const std::
     return writeFileAtomically(folder + "/" + kRemoteFile, file.dump(2) + "\n");
 }
 
-/// What a run is given, of which each part travels once.
-struct Load {
-    Item data;
-    std::optional<Item> model;
-
-    [[nodiscard]] std::vector<const Item *> items() const
-    {
-        std::vector<const Item *> all{&data};
-        if (model)
-            all.push_back(&*model);
-        return all;
-    }
-    [[nodiscard]] std::string request(const char *what) const
-    {
-        Json list = Json::array();
-        for (const Item *item : items())
-            list.push_back(Json::parse(toJson(*item)));
-        return Json{{"do", what}, {"items", std::move(list)}}.dump();
-    }
-};
-
-Result<Load> loadOf(const agent::TrainRequest &request)
+/// Of a plan over several hosts: says which they are.
+Status checkHosts(const agent::TrainRequest &request, const Note &note)
 {
-    auto data = itemOf(request.settings.data);
-    if (!data)
-        return data.error();
-    const auto plan = parseJson(request.planJson);
-    if (!plan)
-        return plan.error();
-    JsonReader reader(*plan);
-    const std::string source = reader.object("model").text("source", std::string());
-    std::error_code unknown;
-    Load load{*std::move(data), std::nullopt};
-    if (reader.failed() || !fs::path(source).is_absolute() || !fs::is_regular_file(source, unknown))
-        return load;
-    auto model = modelItem(source);
-    if (!model)
-        return model.error();
-    load.model = *std::move(model);
-    return load;
-}
-
-/// An absolute path that sftp takes as it is.
-bool isPlainFolder(std::string_view path)
-{
-    return path.starts_with('/') && std::ranges::all_of(path, [](char c) {
-               return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '/' || c == '.'
-                   || c == '_' || c == '-';
-           });
+    const auto document = plan::documentFromJson(request.planJson);
+    const auto hosts = document ? agent::hostsOf(*document) : document.error();
+    if (!hosts || hosts->empty())
+        return hosts ? Status() : hosts.error();
+    if (const Status good = agent::checkOnHosts(document->plan, request.settings); !good)
+        return good;
+    std::string list;
+    for (const agent::PlanHost &host : *hosts)
+        list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", host.host.address, host.ranks);
+    note(fmt::format("{} hosts train, with so many ranks each: {}", hosts->size(), list));
+    return {};
 }
 
 class RemoteClient final : public agent::Client {
@@ -304,9 +271,8 @@ public:
     }
 
 private:
-    Status sendLoad(const Load &load);
-    Result<std::vector<Copy>> missing(const Load &load);
     Result<std::string> start(const agent::TrainRequest &request, const Load &load);
+    Status resume(const agent::TrainRequest &request, const agent::RunEvents &events);
 
     const Target m_target;
     const Note m_note;
@@ -314,74 +280,9 @@ private:
     std::atomic<bool> m_stop = false;
 };
 
-/// The files that are not over there; a note says how much that is.
-Result<std::vector<Copy>> RemoteClient::missing(const Load &load)
-{
-    const auto reply = ask(m_target, load.request("need"), kAnswerSeconds, &m_stop);
-    if (!reply)
-        return reply.error();
-    if (const Status good = checkVersion(m_target, *reply); !good)
-        return good.error();
-    const auto document = parseJson(*reply);
-    JsonReader reader(*document);
-    const std::string folder = reader.text("folder");
-    if (!isPlainFolder(folder))
-        return unsupported(fmt::format("{}: the cache over there is {}; set XDG_CACHE_HOME there to a path of letters, "
-                                       "digits and ._-",
-                                       m_target.url(), folder));
-    std::vector<Copy> copies;
-    std::int64_t all = 0, left = 0;
-    const auto items = load.items();
-    std::size_t i = 0;
-    reader.list("items", [&](JsonReader &entry) {
-        if (i >= items.size())
-            return;
-        const Item &item = *items[i++];
-        all += item.bytes();
-        if (entry.flag("here", false))
-            return;
-        std::size_t f = 0;
-        entry.list("files", [&](JsonReader &bytes) {
-            if (f >= item.files.size())
-                return;
-            const ItemFile &file = item.files[f++];
-            const auto have = bytes.asInteger(0, file.bytes);
-            left += file.bytes - have;
-            if (have < file.bytes || have == 0)
-                copies.push_back(
-                    {item.from + "/" + file.path, folder + "/" + item.id() + ".part/" + file.path, have > 0});
-        });
-    });
-    if (const Status good = reader.failure(); !good)
-        return good.error();
-    m_note(fmt::format("{} bytes are sent; {} of {} are there", left, all - left, all));
-    return copies;
-}
-
-Status RemoteClient::sendLoad(const Load &load)
-{
-    const auto copies = missing(load);
-    if (!copies)
-        return copies.error();
-    if (!copies->empty()) {
-        if (const Status sent = send(m_target, *copies, m_stop); !sent)
-            return sent;
-    }
-    const auto kept = ask(m_target, load.request("keep"), kCheckSeconds, &m_stop);
-    return kept ? Status() : kept.error();
-}
-
 Result<std::string> RemoteClient::start(const agent::TrainRequest &request, const Load &load)
 {
-    Json message{{"do", "start"},
-                 {"plan", request.planJson},
-                 {"settings", run::toJson({request.settings, {}})},
-                 {"restarts", request.settings.restarts},
-                 {"hung_seconds", request.settings.hungSeconds},
-                 {"data", Json::parse(toJson(load.data))}};
-    if (load.model)
-        message["model"] = Json::parse(toJson(*load.model));
-    const auto reply = ask(m_target, message.dump(), kAnswerSeconds);
+    const auto reply = ask(m_target, runRequest("start", request, load), kAnswerSeconds);
     if (!reply)
         return reply.error();
     const auto document = parseJson(*reply);
@@ -395,13 +296,15 @@ Result<std::string> RemoteClient::start(const agent::TrainRequest &request, cons
 Status RemoteClient::train(const agent::TrainRequest &request, const agent::RunEvents &events)
 {
     if (request.resume)
-        return unsupported("a run on another machine cannot be resumed yet; resume it over there");
+        return resume(request, events);
     if (!request.settings.arrivals.empty())
         return unsupported("--arrivals do not travel to another machine yet; train here");
+    if (const Status good = checkHosts(request, m_note); !good)
+        return good;
     const auto load = loadOf(request);
     if (!load)
         return load.error();
-    if (const Status sent = sendLoad(*load); !sent)
+    if (const Status sent = sendLoad(m_target, *load, m_note, m_stop); !sent)
         return sent;
     const auto document = parseJson(request.planJson);
     const std::string model = JsonReader(*document).object("model").text("name", std::string());
@@ -419,24 +322,106 @@ Status RemoteClient::train(const agent::TrainRequest &request, const agent::RunE
     return Mirrored(m_target, *run, folder->path(), m_note).follow(events, {}, m_stops);
 }
 
+/// What remote.json says.
+struct RemoteRun {
+    Target target;
+    std::string id;
+};
+Result<RemoteRun> readRemoteFile(const std::string &folder)
+{
+    const std::string path = folder + "/" + kRemoteFile;
+    const auto text = readFile(path);
+    if (!text)
+        return notFound("holds no run that was started with planloom train --on").in(folder);
+    const auto document = parseJson(*text);
+    if (!document)
+        return document.error().in(path);
+    JsonReader reader(*document);
+    std::string run = reader.text("run");
+    auto target = targetFromJson(reader.object("target").value().dump());
+    if (reader.failed() || !target || !isRunId(run))
+        return badInput("is damaged").in(path);
+    return RemoteRun{*std::move(target), std::move(run)};
+}
+
+/// Holds the folder of a mirrored run. Error: BadInput (another planloom does).
+class FolderLock {
+public:
+    static Result<FolderLock> take(const std::string &folder)
+    {
+        const int lock = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (lock >= 0 && ::flock(lock, LOCK_EX | LOCK_NB) == 0)
+            return FolderLock(lock);
+        if (lock >= 0)
+            ::close(lock);
+        return badInput("the run is mirrored here by another planloom already").in(folder);
+    }
+    FolderLock(FolderLock &&other) noexcept : m_lock(std::exchange(other.m_lock, -1)) {}
+    FolderLock &operator=(FolderLock &&) = delete;
+    ~FolderLock()
+    {
+        if (m_lock >= 0)
+            ::close(m_lock);
+    }
+
+private:
+    explicit FolderLock(int lock) : m_lock(lock) {}
+    int m_lock;
+};
+
+Status RemoteClient::resume(const agent::TrainRequest &request, const agent::RunEvents &events)
+{
+    const std::string &folder = request.runDir;
+    const auto run = readRemoteFile(folder);
+    if (!run)
+        return run.error();
+    if (run->target.url() != m_target.url())
+        return badInput(fmt::format("the run is on {}, not on {}", run->target.url(), m_target.url())).in(folder);
+    const auto plan = readFile(folder + "/plan.json");
+    const auto before = run::readRequest(folder + "/request.json");
+    if (!plan || !before)
+        return plan ? before.error() : plan.error();
+    if (*plan != request.planJson)
+        return unsupported("a run on another machine goes on with its own plan; name its folder instead of a plan");
+    const auto lock = FolderLock::take(folder);
+    if (!lock)
+        return lock.error();
+    Json message{{"do", "resume"},
+                 {"run", run->id},
+                 {"settings", run::toJson({request.settings, {}})},
+                 {"restarts", request.settings.restarts},
+                 {"hung_seconds", request.settings.hungSeconds}};
+    if (request.settings.data != before->settings.data) { // else those over there
+        auto data = itemOf(request.settings.data);
+        if (!data)
+            return data.error();
+        const Load load{*std::move(data), std::nullopt};
+        if (const Status sent = sendLoad(m_target, load, m_note, m_stop); !sent)
+            return sent;
+        message["data"] = Json::parse(toJson(load.data));
+    }
+    const auto reply = ask(m_target, message.dump(), kAnswerSeconds);
+    if (!reply)
+        return reply.error();
+    // Files over there are put aside, cut and written again: those here are not their beginnings.
+    return Mirrored(m_target, run->id, folder, m_note, true).follow(events, {}, m_stops);
+}
+
 class FolderAttachment final : public Attachment {
 public:
-    FolderAttachment(Mirrored mirrored, std::string checkpoints, int lock)
+    FolderAttachment(Mirrored mirrored, std::string checkpoints, FolderLock lock)
         : m_mirrored(std::move(mirrored)),
           m_checkpoints(std::move(checkpoints)),
-          m_lock(lock)
+          m_lock(std::move(lock))
     {
     }
-    FolderAttachment(const FolderAttachment &) = delete;
-    FolderAttachment &operator=(const FolderAttachment &) = delete;
-    ~FolderAttachment() override { ::close(m_lock); }
     Status follow(const agent::RunEvents &events) override { return m_mirrored.follow(events, m_checkpoints, m_stops); }
     void stop() override { ++m_stops; }
 
 private:
     Mirrored m_mirrored;
     const std::string m_checkpoints;
-    const int m_lock;
+    const FolderLock m_lock;
     std::atomic<int> m_stops = 0;
 };
 
@@ -471,25 +456,46 @@ std::unique_ptr<agent::Client> connect(const Target &target, Note note)
 
 Result<std::unique_ptr<Attachment>> attach(const AttachOptions &options, Note note)
 {
-    const auto text = readFile(options.folder + "/" + kRemoteFile);
-    if (!text)
-        return notFound("holds no run that was started with planloom train --on").in(options.folder);
-    const auto document = parseJson(*text);
-    if (!document)
-        return document.error().in(options.folder + "/" + kRemoteFile);
-    JsonReader reader(*document);
-    const std::string run = reader.text("run");
-    const auto target = targetFromJson(reader.object("target").value().dump());
-    if (reader.failed() || !target || !isRunId(run))
-        return badInput("is damaged").in(options.folder + "/" + kRemoteFile);
-    const int lock = ::open(options.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (lock < 0 || ::flock(lock, LOCK_EX | LOCK_NB) != 0) {
-        if (lock >= 0)
-            ::close(lock);
-        return badInput("the run is mirrored here by another planloom already").in(options.folder);
-    }
+    const auto run = readRemoteFile(options.folder);
+    if (!run)
+        return run.error();
+    auto lock = FolderLock::take(options.folder);
+    if (!lock)
+        return lock.error();
     return std::unique_ptr<Attachment>(std::make_unique<FolderAttachment>(
-        Mirrored(*target, run, options.folder, std::move(note)), options.checkpoints, lock));
+        Mirrored(run->target, run->id, options.folder, std::move(note)), options.checkpoints, *std::move(lock)));
+}
+
+Result<std::optional<Target>> targetOfRun(const std::string &folder)
+{
+    std::error_code unknown;
+    if (!fs::exists(folder + "/" + kRemoteFile, unknown))
+        return std::optional<Target>();
+    const auto run = readRemoteFile(folder);
+    if (!run)
+        return run.error();
+    return std::optional<Target>(run->target);
+}
+
+Result<Cleaned> cleanUp(const Target &target, double days)
+{
+    const auto reply = ask(target, Json{{"do", "clean"}, {"days", days}}.dump(), kCleanSeconds);
+    if (!reply)
+        return reply.error();
+    if (const Status good = checkVersion(target, *reply); !good)
+        return good.error();
+    const auto document = parseJson(*reply);
+    JsonReader reader(*document);
+    constexpr std::int64_t kMost = 1 << 30;
+    Cleaned cleaned;
+    cleaned.runs = static_cast<int>(reader.integer("runs", 0, kMost));
+    cleaned.items = static_cast<int>(reader.integer("items", 0, kMost));
+    cleaned.bytes = reader.integer("bytes", 0);
+    cleaned.running = static_cast<int>(reader.integer("running", 0, kMost));
+    cleaned.kept = static_cast<int>(reader.integer("kept", 0, kMost));
+    if (const Status good = reader.failure(); !good)
+        return good.error();
+    return cleaned;
 }
 
 } // namespace planloom::remote

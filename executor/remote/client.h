@@ -2,11 +2,12 @@
 #pragma once
 
 #include "executor/agent/client.h"
-#include "executor/remote/target.h"
+#include "executor/remote/clean.h"
+#include "executor/remote/load.h"
 
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,12 +27,19 @@ struct Description {
 /// version, each in a sentence.
 Result<Description> describe(const Target &target);
 
+/// Removes what runs that ended have left over there (clean.h). Errors: those of describe().
+Result<Cleaned> cleanUp(const Target &target, double days);
+
+/// The target of the run whose folder here this is; nothing: it trained here. Error: BadInput (damaged).
+Result<std::optional<Target>> targetOfRun(const std::string &folder);
+
 /// A run on a target, for who starts or watches it. train() sends what the run needs and is not there yet (plan, data,
 /// the model's file), starts it there and mirrors its folder into the request's here, with `remote.json`, which names
-/// target and run. A resumed run is refused (Unsupported). The run goes on where the connection is lost, or this
+/// target and run. A run that is resumed goes on over there, in the folder that it has here; with the plan and, unless
+/// others are named, the data that are over there. The run goes on where the connection is lost, or this
 /// process ends; train() then fails with Io and names the command to attach. stop() ends it over there. @p note: lines
 /// for people, in between.
-std::unique_ptr<agent::Client> connect(const Target &target, std::function<void(const std::string &)> note);
+std::unique_ptr<agent::Client> connect(const Target &target, Note note);
 
 /// What attaching is to do.
 struct AttachOptions {
@@ -46,6 +54,6 @@ public:
     virtual Status follow(const agent::RunEvents &events) = 0;
     virtual void stop() = 0;
 };
-Result<std::unique_ptr<Attachment>> attach(const AttachOptions &options, std::function<void(const std::string &)> note);
+Result<std::unique_ptr<Attachment>> attach(const AttachOptions &options, Note note);
 
 } // namespace planloom::remote

@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
+#include <future>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -171,7 +173,13 @@ private:
     {
         nlohmann::json hashes = nlohmann::json::object();
         for (const std::string &name : m_names) {
-            if (const auto hash = sha256OfFile(m_request.folder + "/" + name))
+            // A large one takes longer than a follower waits in silence.
+            auto hashed = std::async(std::launch::async, [&] { return sha256OfFile(m_request.folder + "/" + name); });
+            while (hashed.wait_for(std::chrono::seconds(1)) != std::future_status::ready) {
+                if (!writeAll("{\"alive\":true}\n"))
+                    return false;
+            }
+            if (const auto hash = hashed.get())
                 hashes[name] = *hash;
         }
         return writeAll(nlohmann::json{{"hashes", hashes}}.dump() + "\n{\"end\":true}\n");

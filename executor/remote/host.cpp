@@ -4,7 +4,10 @@
 #include "engine/base/files.h"
 #include "engine/base/json_reader.h"
 #include "executor/agent/child.h"
+#include "executor/agent/hosts.h"
+#include "executor/remote/clean.h"
 #include "executor/remote/follow.h"
+#include "executor/remote/guard.h"
 #include "executor/remote/items.h"
 #include "executor/remote/places.h"
 
@@ -212,6 +215,23 @@ std::string newRunId()
     return id;
 }
 
+/// request.json and more.json of a kept run.
+Status writeSettings(JsonReader &reader, const std::string &folder, const std::string &data, bool resume)
+{
+    auto settings = parseJson(reader.text("settings"));
+    if (reader.failed() || !settings)
+        return reader.failed() ? reader.failure() : settings.error();
+    if (!settings->is_object())
+        return badInput("the settings are no object");
+    (*settings)["data"] = data;
+    settings->erase("arrivals"); // a path that is not of this machine
+    const nlohmann::json more{{"restarts", reader.integerOr("restarts", 0, 0, 1 << 20)},
+                              {"hung_seconds", reader.number("hung_seconds", 0.0)},
+                              {"resume", resume}};
+    const Status done = writeFileAtomically(folder + "/request.json", settings->dump());
+    return done ? writeFileAtomically(folder + "/more.json", more.dump()) : done;
+}
+
 /// plan.json, request.json and more.json of a kept run.
 Status writeRun(JsonReader &reader, const std::string &folder)
 {
@@ -219,9 +239,8 @@ Status writeRun(JsonReader &reader, const std::string &folder)
     if (!data)
         return data.error();
     auto plan = parseJson(reader.text("plan"));
-    auto settings = parseJson(reader.text("settings"));
-    if (reader.failed() || !plan || !settings)
-        return reader.failed() ? reader.failure() : !plan ? plan.error() : settings.error();
+    if (reader.failed() || !plan)
+        return reader.failed() ? reader.failure() : plan.error();
     if (reader.has("model")) {
         const auto model = itemPath(reader, "model");
         if (!model)
@@ -229,15 +248,8 @@ Status writeRun(JsonReader &reader, const std::string &folder)
         if (plan->is_object() && plan->contains("model") && (*plan)["model"].is_object())
             (*plan)["model"]["source"] = *model;
     }
-    if (!settings->is_object())
-        return badInput("the settings are no object");
-    (*settings)["data"] = *data;
-    const nlohmann::json more{{"restarts", reader.integerOr("restarts", 0, 0, 1 << 20)},
-                              {"hung_seconds", reader.number("hung_seconds", 0.0)}};
-    Status done = writeFileAtomically(folder + "/plan.json", plan->dump());
-    if (done)
-        done = writeFileAtomically(folder + "/request.json", settings->dump());
-    return done ? writeFileAtomically(folder + "/more.json", more.dump()) : done;
+    const Status done = writeFileAtomically(folder + "/plan.json", plan->dump());
+    return done ? writeSettings(reader, folder, *data, false) : done;
 }
 
 /// `planloom host --keep ID`, without this session. Error: Io.
@@ -305,6 +317,51 @@ Result<std::string> runOf(JsonReader &reader)
     return keptFolder(id);
 }
 
+/// With the data that it was given, unless others are named.
+Status resume(JsonReader &reader)
+{
+    const auto folder = runOf(reader);
+    if (!folder)
+        return folder.error();
+    if (keeperOf(*folder) != 0)
+        return badInput("the run goes on still; planloom attach follows it");
+    std::string data;
+    if (reader.has("data")) {
+        auto path = itemPath(reader, "data");
+        if (!path)
+            return path.error();
+        data = *std::move(path);
+    } else {
+        const auto before = run::readRequest(*folder + "/request.json");
+        if (!before)
+            return before.error();
+        data = before->settings.data;
+    }
+    if (const Status written = writeSettings(reader, *folder, data, true); !written)
+        return written;
+    std::error_code error;
+    fs::resize_file(*folder + "/" + kEventsFile, 0, error); // what it told before is told
+    const std::string id = reader.text("run");
+    if (const Status started = startKeeper(id); !started)
+        return started;
+    reply({{"run", id}});
+    return {};
+}
+
+Status cleanUp(JsonReader &reader)
+{
+    const double days = reader.number("days");
+    if (const Status good = reader.failure(); !good)
+        return good;
+    const Cleaned cleaned = clean(days);
+    reply({{"runs", cleaned.runs},
+           {"items", cleaned.items},
+           {"bytes", cleaned.bytes},
+           {"running", cleaned.running},
+           {"kept", cleaned.kept}});
+    return {};
+}
+
 Status stop(JsonReader &reader)
 {
     const auto folder = runOf(reader);
@@ -358,6 +415,26 @@ Status answer(const std::vector<std::string> &gpus)
         return keep(reader);
     if (request == "start")
         return start(reader);
+    if (request == "join" || request == "leave") {
+        const std::string id = reader.text("run");
+        if (reader.failed() || !isRunId(id))
+            return badInput("the request names no run");
+        const std::string folder = agent::meetingFolder(id);
+        if (request == "leave") {
+            endMeeting(folder);
+            reply({{"left", id}});
+            return {};
+        }
+        return joinMeeting(
+            folder, [&](const std::string &run) { return writeRun(reader, run); },
+            [](int cores) {
+                reply({{"cores", cores}});
+            });
+    }
+    if (request == "resume")
+        return resume(reader);
+    if (request == "clean")
+        return cleanUp(reader);
     if (request == "stop")
         return stop(reader);
     if (request == "follow")

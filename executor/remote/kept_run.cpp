@@ -4,8 +4,10 @@
 #include "engine/base/files.h"
 #include "engine/base/json_reader.h"
 #include "executor/agent/client.h"
+#include "executor/remote/joined_hosts.h"
 #include "executor/remote/places.h"
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <fcntl.h>
@@ -52,14 +54,27 @@ sigset_t stopSignals()
     return set;
 }
 
-/// Passes signals on to the run.
-void watchSignals(const std::stop_token &done, agent::Client &client)
+/// Passes signals on to the run, and ends it by force once one of its hosts is lost.
+void watchRun(const std::stop_token &done, agent::Client &client, JoinedHosts &hosts, const std::atomic<bool> &joined,
+              std::atomic<bool> &stop)
 {
     const sigset_t set = stopSignals();
     const timespec wait{0, 50'000'000};
-    while (!done.stop_requested()) {
-        if (::sigtimedwait(&set, nullptr, &wait) > 0)
+    for (bool ended = false; !done.stop_requested();) {
+        if (::sigtimedwait(&set, nullptr, &wait) > 0) {
+            stop = true;
             client.stop();
+        }
+        if (!joined)
+            continue;
+        hosts.tend();
+        if (ended || !hosts.lost())
+            continue;
+        ended = true;
+        client.stop();
+        // What stops a run at the second time comes as a second event.
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        client.stop();
     }
 }
 
@@ -90,7 +105,7 @@ Result<agent::TrainRequest> requestIn(const std::string &folder)
     if (!document)
         return document.error();
     JsonReader reader(*document);
-    agent::TrainRequest made{*std::move(plan), folder + "/run", false, request->settings};
+    agent::TrainRequest made{*std::move(plan), folder + "/run", reader.flag("resume", false), request->settings, {}};
     made.settings.restarts = reader.integerOr("restarts", 0, 0, 1 << 20);
     made.settings.hungSeconds = reader.number("hung_seconds", 0.0);
     return made;
@@ -113,16 +128,33 @@ agent::RunEvents eventsTo(const Events &out)
     return events;
 }
 
-Status train(const std::string &folder, const Events &out)
+Status train(const std::string &id, const std::string &folder, const Events &out)
 {
-    const auto request = requestIn(folder);
+    auto request = requestIn(folder);
     if (!request)
         return request.error();
     auto client = agent::Client::startLocal();
     if (!client)
         return client.error();
-    const std::jthread watch([&](const std::stop_token &done) { watchSignals(done, **client); });
-    return (*client)->train(*request, eventsTo(out));
+    const Note note = [&out](const std::string &line) { out.line(ordered_json{{"note", line}}); };
+    JoinedHosts hosts;
+    std::atomic<bool> joined = false, stop = false;
+    Status outcome;
+    {
+        const std::jthread watch([&](const std::stop_token &done) { watchRun(done, **client, hosts, joined, stop); });
+        outcome = hosts.join(*request, id, (*client)->socket(), note, stop);
+        joined = true;
+        if (outcome)
+            outcome = (*client)->train(*request, eventsTo(out));
+    }
+    if (request->meeting.folder.empty())
+        return outcome;
+    agent::removeMeeting(request->meeting.folder); // where the agent was killed
+    if (const auto lost = hosts.lost())
+        return *lost;
+    if (const Status came = hosts.fetch(request->runDir); !came && outcome)
+        return came;
+    return outcome;
 }
 
 } // namespace
@@ -136,7 +168,7 @@ int keepRun(const std::string &id)
     if (!isRunId(id) || lockRun(folder) < 0)
         return 2;
     const Events out(folder + "/" + kEventsFile);
-    const Status outcome = train(folder, out);
+    const Status outcome = train(id, folder, out);
     const Error error = outcome ? Error{ErrorCode::Failed, {}, {}, 0} : outcome.error();
     out.line(ordered_json{{"outcome",
                            {{"ok", outcome.ok()},

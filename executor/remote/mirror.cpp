@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
@@ -25,7 +26,12 @@ constexpr const char *kEventsHere = "remote.events.jsonl";
 
 bool isMirrored(std::string_view name)
 {
-    return name == kEventsFile || (name.starts_with(kRun) && isSafePath(name.substr(kRun.size())));
+    if (name == kEventsFile)
+        return true;
+    if (!name.starts_with(kRun) || !isSafePath(name.substr(kRun.size())))
+        return false;
+    const std::string_view file = name.substr(kRun.size());
+    return file != kEventsHere && file != kRemoteFile; // these are not the other machine's to write
 }
 
 } // namespace
@@ -49,12 +55,19 @@ std::map<std::string, std::int64_t> Mirror::have() const
          !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
         std::error_code unknown;
         const std::string name = at->path().lexically_relative(m_folder).string();
-        if (at->is_symlink(unknown) || !at->is_regular_file(unknown) || !isSafePath(name) || name == "remote.json")
+        if (at->is_symlink(unknown) || !at->is_regular_file(unknown) || !isSafePath(name) || name == kRemoteFile)
             continue;
         const std::string there = name == kEventsHere ? std::string(kEventsFile) : std::string(kRun) + name;
         found[there] = static_cast<std::int64_t>(at->file_size(unknown));
     }
     return found;
+}
+
+void Mirror::newSession()
+{
+    m_line.clear();
+    m_left = 0;
+    m_hashes.clear();
 }
 
 Status Mirror::take(std::string_view bytes)
@@ -100,6 +113,21 @@ Status Mirror::message(std::string_view line)
     return {};
 }
 
+/// The folders of a file beneath the run's. False: one is a link, or cannot be made.
+bool Mirror::makeFolders(const std::string &name) const
+{
+    if (name == kEventsFile)
+        return true;
+    for (auto end = name.find('/', kRun.size()); end != std::string::npos; end = name.find('/', end + 1)) {
+        const std::string folder = pathOf(name.substr(0, end));
+        ::mkdir(folder.c_str(), 0755);
+        std::error_code unknown;
+        if (fs::symlink_status(folder, unknown).type() != fs::file_type::directory)
+            return false;
+    }
+    return true;
+}
+
 Status Mirror::begin(const std::string &name, std::int64_t at, std::int64_t size)
 {
     if (!isMirrored(name))
@@ -107,8 +135,8 @@ Status Mirror::begin(const std::string &name, std::int64_t at, std::int64_t size
     m_path = pathOf(name);
     m_place = at;
     m_left = size;
-    std::error_code error;
-    fs::create_directories(fs::path(m_path).parent_path(), error);
+    if (!makeFolders(name))
+        return failed(fmt::format("the other machine names a file behind a link: '{}'", name));
     const int fd = ::open(m_path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0)
         return ioError(fmt::format("cannot be written: {}", systemReason())).in(m_path);
@@ -149,15 +177,21 @@ Status Mirror::write(std::string_view bytes)
 
 void Mirror::readEvents()
 {
-    const auto text = readFile(pathOf(kEventsFile));
-    if (!text)
-        return;
-    auto begin = static_cast<std::size_t>(m_read);
-    for (auto end = text->find('\n', begin); end != std::string::npos; end = text->find('\n', begin)) {
-        m_onEvent(std::string_view(*text).substr(begin, end - begin));
+    const int fd = ::open(pathOf(kEventsFile).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    std::string text;
+    char piece[1 << 16];
+    for (ssize_t got = 0; fd >= 0 && (got = ::pread(fd, piece, sizeof piece, m_read)) > 0;) {
+        m_read += got;
+        text.append(piece, static_cast<std::size_t>(got));
+    }
+    if (fd >= 0)
+        ::close(fd);
+    std::size_t begin = 0;
+    for (auto end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+        m_onEvent(std::string_view(text).substr(begin, end - begin));
         begin = end + 1;
     }
-    m_read = static_cast<std::int64_t>(begin);
+    m_read -= static_cast<std::int64_t>(text.size() - begin); // part of a line
 }
 
 std::vector<std::string> Mirror::removeDamaged()

@@ -20,6 +20,8 @@ public:
 
     /// Bytes of each file that is here.
     [[nodiscard]] std::map<std::string, std::int64_t> have() const;
+    /// What comes next is from another session: a message that has come in part is dropped.
+    void newSession();
     /// Takes bytes as they come. Errors: Failed (no such message; a name that leads out of the folder), Io.
     Status take(std::string_view bytes);
     /// Everything has arrived.
@@ -32,6 +34,7 @@ public:
 private:
     [[nodiscard]] std::string pathOf(const std::string &name) const;
     Status message(std::string_view line);
+    [[nodiscard]] bool makeFolders(const std::string &name) const;
     Status begin(const std::string &name, std::int64_t at, std::int64_t size);
     Status write(std::string_view bytes);
     void readEvents();

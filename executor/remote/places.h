@@ -21,6 +21,9 @@ bool isRunId(std::string_view text);
 inline constexpr const char *kEventsFile = "events.jsonl"; ///< what its client is told, a line each
 inline constexpr const char *kLockFile = "lock";           ///< locked while the run is kept; holds the process's id
 
+/// In a mirrored run's folder: the target and the run's id there.
+inline constexpr const char *kRemoteFile = "remote.json";
+
 /// Makes a folder and its parents, mode 0700. Error: Io.
 Status makeFolder(const std::string &path);
 /// The process that keeps a run; 0: it ended.

@@ -5,10 +5,13 @@
 #include "executor/agent/private_socket.h"
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
+#include <fstream>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -18,14 +21,15 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kSshFailed = 255;
 constexpr int kNoProgram = 127; ///< a shell's
 
-/// What ssh and sftp are both told.
+/// What ssh and sftp are both told. A user's configuration may have a master connection made, which would outlive the
+/// session and hold its pipes, or another command run: neither is wanted. One that is there already is used.
 void addOptions(std::vector<std::string> &arguments, const Target &target)
 {
-    for (const char *option : {"BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=3", "ServerAliveCountMax=3",
-                               "ForwardAgent=no", "ForwardX11=no", "ClearAllForwardings=yes"})
+    for (const char *option :
+         {"BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=3", "ServerAliveCountMax=3", "ForwardAgent=no",
+          "ForwardX11=no", "ControlMaster=no", "RemoteCommand=none", "PermitLocalCommand=no"})
         arguments.insert(arguments.end(), {"-o", option});
     if (!target.sshConfig.empty())
         arguments.insert(arguments.end(), {"-F", target.sshConfig});
@@ -43,8 +47,10 @@ Result<agent::Command> programCommand(const std::string &name, const Target &tar
     agent::Command command;
     command.program = *program;
     command.environment = agent::allowedEnvironment();
-    if (const char *keys = std::getenv("SSH_AUTH_SOCK"))
-        command.environment.push_back(std::string("SSH_AUTH_SOCK=") + keys);
+    for (const char *variable : {"SSH_AUTH_SOCK", "KRB5CCNAME"}) {
+        if (const char *value = std::getenv(variable))
+            command.environment.push_back(std::string(variable) + "=" + value);
+    }
     command.dieWithThread = true;
     addOptions(command.arguments, target);
     return command;
@@ -58,17 +64,51 @@ std::string lastLine(std::string text)
     return start == std::string::npos ? text : text.substr(start + 1);
 }
 
-/// The line of a session's output that is ours: a login may print others before it.
+/// The line of a session's output that is ours.
 std::string replyIn(const std::string &output)
 {
-    constexpr std::string_view kBegin = "{\"planloom\":";
-    const auto begin = output.starts_with(kBegin) ? 0 : output.find("\n" + std::string(kBegin)) + 1;
-    if (begin == 0 && !output.starts_with(kBegin)) // found nowhere
-        return {};
-    return output.substr(begin, output.find('\n', begin) - begin);
+    const auto begin = findReply(output);
+    return begin == std::string::npos ? std::string() : output.substr(begin, output.find('\n', begin) - begin);
 }
 
-/// The other end's own error.
+Result<agent::Command> sessionCommand(const Target &target, const std::string &socket, const std::string &local)
+{
+    auto command = programCommand("ssh", target);
+    if (!command)
+        return command;
+    auto &arguments = command->arguments;
+    if (socket.empty())
+        arguments.insert(arguments.end(), {"-o", "ClearAllForwardings=yes"});
+    else
+        arguments.insert(arguments.end(), {"-o", "ExitOnForwardFailure=yes", "-R", socket + ":" + local});
+    // The only words that go through a shell over there. The program's name has no character that a shell knows.
+    arguments.insert(arguments.end(), {"-T", "--", target.address, "'" + target.program + "' host"});
+    return command;
+}
+
+/// Bytes that a process has written, to pipes, too; 0: not known.
+std::int64_t writtenBy(pid_t process)
+{
+    std::ifstream file(fmt::format("/proc/{}/io", process));
+    std::string word;
+    while (file >> word) {
+        if (std::int64_t bytes = 0; word == "wchar:" && file >> bytes)
+            return bytes;
+    }
+    return 0;
+}
+
+} // namespace
+
+std::size_t findReply(std::string_view output)
+{
+    constexpr std::string_view kBegin = "{\"planloom\":";
+    if (output.starts_with(kBegin))
+        return 0;
+    const auto before = output.find("\n" + std::string(kBegin));
+    return before == std::string_view::npos ? before : before + 1;
+}
+
 Status errorIn(const std::string &reply, const Target &target)
 {
     const auto document = parseJson(reply);
@@ -85,8 +125,6 @@ Status errorIn(const std::string &reply, const Target &target)
     return Error{code, fmt::format("{}: {}", target.url(), error.text("message")), file,
                  static_cast<int>(error.integerOr("line", 0, 0, 1 << 30))};
 }
-
-} // namespace
 
 MemoryFile::MemoryFile(const std::string &contents) : m_fd(::memfd_create("planloom", MFD_CLOEXEC))
 {
@@ -147,19 +185,62 @@ Error explain(const Target &target, const agent::Exit &exit, const std::string &
                               words.empty() ? "" : ": " + words));
 }
 
-Result<agent::Command> sessionCommand(const Target &target)
+Session::Session(Session &&other) noexcept
+    : m_child(std::move(other.m_child)),
+      m_input(std::exchange(other.m_input, -1)),
+      m_errors(std::move(other.m_errors))
 {
-    auto command = programCommand("ssh", target);
+}
+
+Session::~Session() { close(); }
+
+void Session::close()
+{
+    if (m_input >= 0)
+        ::close(std::exchange(m_input, -1));
+}
+
+bool Session::say(const std::string &line) const
+{
+    const std::string whole = line + "\n";
+    std::string_view left = whole;
+    while (!left.empty()) {
+        const auto put = ::write(m_input, left.data(), left.size());
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return false;
+        left.remove_prefix(static_cast<std::size_t>(put));
+    }
+    return true;
+}
+
+Result<Session> Session::open(const Target &target, const std::string &request, const std::string &socket,
+                              const std::string &local)
+{
+    auto command = sessionCommand(target, socket, local);
     if (!command)
-        return command;
-    // The only words that go through a shell over there. The program's name has no character that a shell knows.
-    command->arguments.insert(command->arguments.end(), {"-T", "--", target.address, "'" + target.program + "' host"});
-    return command;
+        return command.error();
+    int pipe[2];
+    if (::pipe2(pipe, O_CLOEXEC) != 0)
+        return ioError("no pipe can be made: " + systemReason());
+    auto errors = std::make_unique<MemoryFile>();
+    command->standardInput = pipe[0];
+    command->standardError = errors->descriptor();
+    auto child = agent::Child::start(*command);
+    ::close(pipe[0]);
+    if (!child) {
+        ::close(pipe[1]);
+        return child.error();
+    }
+    Session session(*std::move(child), pipe[1], std::move(errors));
+    [[maybe_unused]] const bool said = session.say(request); // if not, it ends, and says why
+    return session;
 }
 
 Result<std::string> ask(const Target &target, const std::string &request, double seconds, const std::atomic<bool> *stop)
 {
-    auto command = sessionCommand(target);
+    auto command = sessionCommand(target, {}, {});
     if (!command)
         return command.error();
     const MemoryFile input(request + "\n");
@@ -192,7 +273,8 @@ Result<std::string> ask(const Target &target, const std::string &request, double
     return reply;
 }
 
-Status send(const Target &target, const std::vector<Copy> &files, const std::atomic<bool> &stop)
+Status send(const Target &target, const std::vector<Copy> &files, const std::atomic<bool> &stop,
+            const std::function<void(std::int64_t)> &progress)
 {
     auto command = programCommand("sftp", target);
     const auto folder = agent::makePrivateFolder();
@@ -212,12 +294,15 @@ Status send(const Target &target, const std::vector<Copy> &files, const std::ato
     command->standardError = errors.descriptor();
     const std::string address =
         target.address.find(':') == std::string::npos ? target.address : "[" + target.address + "]";
-    command->arguments.insert(command->arguments.end(), {"-q", "-b", "-", "--", address});
+    command->arguments.insert(command->arguments.end(),
+                              {"-o", "ClearAllForwardings=yes", "-q", "-b", "-", "--", address});
     auto child = agent::Child::start(*command);
     std::optional<agent::Exit> exit;
     while (child && !exit && !stop.load()) {
         child->read(50);
         exit = child->poll();
+        if (progress && !exit)
+            progress(writtenBy(child->pid()));
     }
     std::filesystem::remove_all(*folder, ignored); // the links
     if (!child)
@@ -228,6 +313,10 @@ Status send(const Target &target, const std::vector<Copy> &files, const std::ato
         return {};
     const std::string said = errors.text();
     const Error why = explain(target, *exit, said);
+    if (said.find("Received message too long") != std::string::npos)
+        return failed(fmt::format("{}: the login prints text over there, which sftp cannot take; let its shell print "
+                                  "on terminals only",
+                                  target.url()));
     if (why.code == ErrorCode::Failed && said.find("Permission denied (") == std::string::npos)
         return failed(fmt::format("{}: a file cannot be sent: {}", target.url(), lastLine(said)));
     return why;

@@ -5,7 +5,13 @@
 #include "executor/remote/target.h"
 
 #include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace planloom::remote {
@@ -25,9 +31,53 @@ private:
     int m_fd = -1;
 };
 
-/// `ssh` with a session of `planloom host` on @p target. It asks for no password, makes no terminal, and gives up a
-/// connection that is silent for 10 seconds. Error: NotFound (no ssh here).
-Result<agent::Command> sessionCommand(const Target &target);
+/// ssh's own exit status; others are the other end's.
+inline constexpr int kSshFailed = 255;
+/// Seconds in which a request is answered that needs no work.
+inline constexpr double kAnswerSeconds = 30;
+
+/// A session of `planloom host` with both ends of its pipes; it ends with this object. Thread contract: one thread.
+class Session {
+public:
+    /// `ssh` asks for no password, makes no terminal, and gives up a connection that is silent for 10 seconds. @p
+    /// request is the first line that the other end reads. @p socket: a path over there, where no file is yet, that
+    /// leads to the socket @p local here as long as the session lasts. Errors: NotFound (no ssh here), Io.
+    static Result<Session> open(const Target &target, const std::string &request, const std::string &socket = {},
+                                const std::string &local = {});
+    Session(Session &&other) noexcept;
+    Session &operator=(Session &&) = delete;
+    ~Session();
+
+    /// What came since the last call; waits up to @p milliseconds for the first of it.
+    std::string read(int milliseconds) { return m_child.read(milliseconds); }
+    /// The other end has ended. ssh itself stays as long as something is connected to a forwarded socket.
+    [[nodiscard]] bool outputEnded() const { return m_child.outputEnded(); }
+    /// Its end, once it has ended; never waits.
+    std::optional<agent::Exit> poll() { return m_child.poll(); }
+    /// A line for the other end. False: it takes none any more.
+    [[nodiscard]] bool say(const std::string &line) const;
+    /// No more lines come.
+    void close();
+    /// What ssh said on stderr.
+    [[nodiscard]] std::string errors() const { return m_errors->text(); }
+
+private:
+    Session(agent::Child child, int input, std::unique_ptr<MemoryFile> errors)
+        : m_child(std::move(child)),
+          m_input(input),
+          m_errors(std::move(errors))
+    {
+    }
+    agent::Child m_child;
+    int m_input = -1;
+    std::unique_ptr<MemoryFile> m_errors;
+};
+
+/// Where the other end's reply stands in @p output, in which a login may have printed lines before it; npos: it is not
+/// there yet.
+std::size_t findReply(std::string_view output);
+/// The error in a reply. Nothing: there is none.
+Status errorIn(const std::string &reply, const Target &target);
 
 /// One request of `planloom host` (host.h) and its reply, both JSON, in a session of its own. Errors: those of
 /// explain(); Failed (no reply within @p seconds; Cancelled where @p stop was set meanwhile); what the other end says.
@@ -41,8 +91,9 @@ struct Copy {
     bool goOn = false; ///< a part of it arrived before
 };
 /// Sends files, one after the other. What has arrived stays where it is cut off. Errors: NotFound (no sftp here), those
-/// of explain(), Cancelled.
-Status send(const Target &target, const std::vector<Copy> &files, const std::atomic<bool> &stop);
+/// of explain(), Cancelled. @p progress: told about how many bytes went out so far, several times a second.
+Status send(const Target &target, const std::vector<Copy> &files, const std::atomic<bool> &stop,
+            const std::function<void(std::int64_t)> &progress = {});
 
 /// Why a session ended, in a sentence, by ssh's exit status and what it said on stderr.
 Error explain(const Target &target, const agent::Exit &exit, const std::string &said);

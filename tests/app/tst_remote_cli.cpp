@@ -120,6 +120,57 @@ private Q_SLOTS:
         QTRY_VERIFY_WITH_TIMEOUT(keepers().isEmpty(), kWait);
     }
 
+    /// A run that was stopped goes on over there, from its checkpoint, to the losses of one that was not.
+    void stoppedRunsGoOn()
+    {
+        QCOMPARE(run(train("whole", {}, 30)).status, 0);
+        QProcess process;
+        start(process, train("parts", {"--on", "lab", "--checkpoint-every", "5"}, 1000000));
+        while (!process.readAllStandardOutput().contains("\"step\":12,"))
+            QVERIFY(process.waitForReadyRead(kWait));
+        ::kill(static_cast<pid_t>(process.processId()), SIGINT);
+        QVERIFY(process.waitForFinished(kWait));
+        const auto done = losses("parts").size();
+        const QString more = QString::number(done + 5);
+        const Done other =
+            run({"train", "p.json", "--resume", "--run-dir", "parts", "--steps", more, "--on", "ssh://gpu9"});
+        QVERIFY2(other.status == 2 && other.err.contains("the run is on ssh://ada@gpu1"), other.err);
+        const Done resumed = run({"train", "parts", "--resume", "--steps", more, "--json"});
+        QVERIFY2(resumed.status == 0, resumed.err);
+        QCOMPARE(losses("parts").size(), done + 5);
+        const auto whole = losses("whole");
+        QCOMPARE(losses("parts").mid(0, whole.size()), whole.mid(0, std::min(whole.size(), done + 5)));
+        QVERIFY(!resumed.out.contains("\"step\":2,")); // it is told of what is new
+    }
+
+    void cleanLeavesWhatIsNew()
+    {
+        const QString kept = at("there/data/planloom/kept"), items = at("there/.cache/planloom/items");
+        const auto runs = entries(kept).size();
+        QVERIFY(runs > 0);
+        const Done none = run({"targets", "clean", "lab", "--json"});
+        QVERIFY2(none.status == 0, none.err);
+        const QJsonObject said = QJsonDocument::fromJson(none.out).object();
+        QCOMPARE(said["runs"].toInt(), 0);
+        QCOMPARE(said["kept"].toInt(), static_cast<int>(runs));
+        QProcess process;
+        start(process, train("going", {"--on", "lab"}, 1000000));
+        while (!process.readAllStandardOutput().contains("\"step\":2,"))
+            QVERIFY(process.waitForReadyRead(kWait));
+        const Done all = run({"targets", "clean", "lab", "--days", "0", "--json"});
+        QVERIFY2(all.status == 0, all.err);
+        QCOMPARE(QJsonDocument::fromJson(all.out).object()["runs"].toInt(), static_cast<int>(runs));
+        QCOMPARE(QJsonDocument::fromJson(all.out).object()["running"].toInt(), 1);
+        QCOMPARE(entries(kept).size(), 1);
+        QCOMPARE(entries(items).size(), 1); // what the run that goes on was given
+        ::kill(static_cast<pid_t>(process.processId()), SIGINT);
+        QVERIFY(process.waitForFinished(kWait));
+        QCOMPARE(run({"targets", "clean", "lab", "--days", "0"}).status, 0);
+        QVERIFY(entries(kept).isEmpty() && entries(items).isEmpty());
+        const Done gone = run({"attach", "going"});
+        QVERIFY2(gone.status != 0 && gone.err.contains("there is no run"), gone.err);
+    }
+
     void anotherVersionIsRefused()
     {
         script("planloom-old", "cat >/dev/null; echo '{\"planloom\":\"0.0.1\",\"folder\":\"/x\",\"items\":[]}'");

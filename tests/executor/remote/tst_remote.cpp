@@ -162,6 +162,26 @@ private Q_SLOTS:
         QVERIFY(!readFile(file("metrics.jsonl")));
     }
 
+    /// A connection that is lost in the middle of a file or a line, and the next one that goes on from what is here.
+    void sessionsFollowEachOther()
+    {
+        QTemporaryDir folder;
+        std::vector<std::string> events;
+        Mirror mirror(folder.path().toStdString(), [&](std::string_view line) { events.emplace_back(line); });
+        QVERIFY(mirror.take("{\"file\":\"events.jsonl\",\"at\":0,\"size\":12}\n{\"a\":1}\n{\"b\"{\"file\":\"run/log\","
+                            "\"at\":0,\"size\":9}\nabc"));
+        QCOMPARE(events, (std::vector<std::string>{"{\"a\":1}"}));
+        mirror.newSession();
+        QCOMPARE(mirror.have().at("run/log"), 3);
+        QVERIFY(mirror.take("{\"file\":\"run/log\",\"at\":3,\"size\":2}\nde{\"file\":\"events.jsonl\",\"at\":12,"
+                            "\"size\":4}\n:2}\n{\"alive\":tr"));
+        mirror.newSession();
+        QVERIFY(mirror.take("{\"end\":true}\n"));
+        QVERIFY(mirror.ended());
+        QCOMPARE(events, (std::vector<std::string>{"{\"a\":1}", "{\"b\":2}"}));
+        QCOMPARE(*readFile(folder.path().toStdString() + "/log"), std::string("abcde"));
+    }
+
     void strangeMessages_data()
     {
         QTest::addColumn<QByteArray>("message");
@@ -172,6 +192,9 @@ private Q_SLOTS:
         QTest::newRow("negative") << QByteArray(R"({"file":"run/x","at":0,"size":-1})");
         QTest::newRow("no JSON") << QByteArray("{]");
         QTest::newRow("through a link") << QByteArray(R"({"file":"run/link","at":0,"size":1})");
+        QTest::newRow("behind a link") << QByteArray(R"({"file":"run/folder/target","at":0,"size":1})");
+        QTest::newRow("the way there") << QByteArray(R"({"file":"run/remote.json","at":0,"size":1})");
+        QTest::newRow("events by another name") << QByteArray(R"({"file":"run/remote.events.jsonl","at":0,"size":1})");
     }
 
     void strangeMessages()
@@ -179,9 +202,22 @@ private Q_SLOTS:
         QFETCH(QByteArray, message);
         QTemporaryDir folder;
         QVERIFY(QFile::link(m_folder.path() + "/target", folder.path() + "/link"));
+        QVERIFY(QFile::link(m_folder.path(), folder.path() + "/folder"));
         Mirror mirror(folder.path().toStdString(), [](std::string_view) {});
         QVERIFY(!mirror.take(message.toStdString() + "\nx"));
         QVERIFY(!QFile::exists(m_folder.path() + "/target"));
+    }
+
+    /// A reply begins a line; a login may print it in the middle of one.
+    void repliesAreFound()
+    {
+        QCOMPARE(findReply("{\"planloom\":1}\n"), std::size_t{0});
+        QCOMPARE(findReply("Welcome\n{\"planloom\":1}\n"), std::size_t{8});
+        QCOMPARE(findReply("say {\"planloom\":1}\n"), std::string::npos);
+        QCOMPARE(findReply(""), std::string::npos);
+        QVERIFY(!errorIn("{\"planloom\":\"1\",\"error\":{\"code\":99,\"message\":\"no\"}}", *targetFromUrl("ssh://a")));
+        QVERIFY(!errorIn("{\"planloom\":", *targetFromUrl("ssh://a")));
+        QVERIFY(errorIn("{\"planloom\":\"1\"}", *targetFromUrl("ssh://a")));
     }
 
     void failuresAreExplained_data()

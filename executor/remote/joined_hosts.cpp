@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/remote/joined_hosts.h"
+
+#include "engine/base/json_reader.h"
+#include "executor/agent/child.h"
+#include "executor/remote/guard.h"
+#include "executor/remote/mirror.h"
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace planloom::remote {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Only an address of this machine can be bound to.
+bool isThisMachine(const std::string &address)
+{
+    addrinfo wanted{};
+    wanted.ai_family = AF_INET;
+    wanted.ai_socktype = SOCK_DGRAM;
+    addrinfo *found = nullptr;
+    if (::getaddrinfo(address.c_str(), nullptr, &wanted, &found) != 0)
+        return false;
+    bool ours = false;
+    for (const addrinfo *entry = found; entry != nullptr && !ours; entry = entry->ai_next) {
+        const int fd = ::socket(entry->ai_family, entry->ai_socktype | SOCK_CLOEXEC, 0);
+        ours = fd >= 0 && ::bind(fd, entry->ai_addr, entry->ai_addrlen) == 0;
+        if (fd >= 0)
+            ::close(fd);
+    }
+    ::freeaddrinfo(found);
+    return ours;
+}
+
+/// planloom lies on each host where it lies here: mpirun starts it there.
+Result<Target> targetOf(const cluster::Host &host)
+{
+    const auto program = agent::planloomBinary();
+    if (!program)
+        return program.error();
+    Target target;
+    target.address = host.address;
+    target.user = host.user;
+    target.port = host.port;
+    target.program = *program;
+    target.name = target.url();
+    if (const Status good = check(target); !good)
+        return good.error();
+    return target;
+}
+
+} // namespace
+
+JoinedHosts::~JoinedHosts()
+{
+    for (Host &host : m_hosts) {
+        if (host.session)
+            host.session->close(); // its guard ends what is left there
+    }
+    for (Host &host : m_hosts) {
+        const auto until = std::chrono::steady_clock::now() + 10s;
+        while (host.session && !host.session->poll() && std::chrono::steady_clock::now() < until)
+            host.session->read(20);
+        // A guard that was killed has left what it guarded; ssh has nothing to say then. One that lost its session
+        // leaves nothing.
+        const auto exit = host.session ? host.session->poll() : std::nullopt;
+        const bool lostSession = exit && exit->status == kSshFailed && !host.session->errors().empty();
+        if (exit && exit->signal == 0 && exit->status != 0 && !lostSession) {
+            [[maybe_unused]] const auto left =
+                ask(host.target, nlohmann::json{{"do", "leave"}, {"run", m_id}}.dump(), kAnswerSeconds);
+        }
+    }
+}
+
+Status JoinedHosts::join(agent::TrainRequest &request, const std::string &id, const std::string &socket,
+                         const Note &note, const std::atomic<bool> &stop)
+{
+    const auto document = plan::documentFromJson(request.planJson);
+    if (!document)
+        return document.error();
+    const auto hosts = agent::hostsOf(*document);
+    if (!hosts || hosts->empty())
+        return hosts ? Status() : hosts.error();
+    if (const Status good = agent::checkOnHosts(document->plan, request.settings); !good)
+        return good;
+    const auto load = loadOf(request);
+    if (!load)
+        return load.error();
+    m_id = id;
+    request.meeting.folder = agent::meetingFolder(id);
+    request.meeting.cores.assign(document->subject.cluster->nodes().size(), 0);
+    const std::string message = runRequest("join", request, *load, id);
+    m_hosts.reserve(hosts->size());
+    for (const agent::PlanHost &host : *hosts) {
+        std::int32_t &cores = request.meeting.cores[static_cast<std::size_t>(host.node)];
+        if (isThisMachine(host.host.address)) {
+            cores = coresAllowed();
+            continue;
+        }
+        auto target = targetOf(host.host);
+        if (!target)
+            return target.error();
+        const Note noteHost = [&](const std::string &line) { note(host.host.address + ": " + line); };
+        if (const Status sent = sendLoad(*target, *load, noteHost, stop); !sent)
+            return sent;
+        const auto joined = joinOne(m_hosts.emplace_back(Host{*std::move(target), {}}), message, socket, stop);
+        if (!joined)
+            return joined.error();
+        cores = *joined;
+    }
+    return {};
+}
+
+/// The number of its cores.
+Result<int> JoinedHosts::joinOne(Host &host, const std::string &request, const std::string &socket,
+                                 const std::atomic<bool> &stop)
+{
+    auto session = Session::open(host.target, request, agent::socketOf(agent::meetingFolder(m_id)), socket);
+    if (!session)
+        return session.error();
+    host.session.emplace(*std::move(session));
+    std::string output;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(kAnswerSeconds);
+    while (true) {
+        const auto exit = host.session->poll();
+        const std::string bytes = host.session->read(50);
+        output += bytes;
+        const auto begin = findReply(output);
+        const auto end = begin == std::string::npos ? begin : output.find('\n', begin);
+        if (end != std::string::npos) {
+            const std::string reply = output.substr(begin, end - begin);
+            if (const Status good = errorIn(reply, host.target); !good)
+                return good.error();
+            const auto document = parseJson(reply);
+            constexpr std::int64_t kMostCores = 1 << 20;
+            JsonReader reader(*document);
+            const std::int64_t cores = reader.integer("cores", 1, kMostCores);
+            if (const Status good = reader.failure(); !good)
+                return good.error();
+            return static_cast<int>(cores);
+        }
+        if (exit && bytes.empty()) {
+            const std::string said = host.session->errors();
+            if (said.find("remote port forwarding failed") != std::string::npos)
+                return failed(fmt::format("{}: sshd there allows no forwarded sockets; a run over several hosts needs "
+                                          "AllowStreamLocalForwarding",
+                                          host.target.url()));
+            return explain(host.target, *exit, said);
+        }
+        if (stop.load())
+            return cancelled();
+        if (std::chrono::steady_clock::now() > until)
+            return failed(fmt::format("{}: no answer for {:.0f} s", host.target.url(), kAnswerSeconds));
+    }
+}
+
+void JoinedHosts::tend()
+{
+    const auto now = std::chrono::steady_clock::now();
+    const bool say = now - m_said > std::chrono::seconds(kAliveSeconds);
+    if (say)
+        m_said = now;
+    for (Host &host : m_hosts) {
+        if (!host.session)
+            continue;
+        const auto exit = host.session->poll();
+        host.session->read(0); // a guard says nothing
+        const bool ended =
+            exit.has_value() || host.session->outputEnded() || (say && !host.session->say(R"({"do":"alive"})"));
+        if (!ended)
+            continue;
+        const std::lock_guard lock(m_mutex);
+        if (!m_lost)
+            m_lost = failed(fmt::format("host {} was lost: {}", host.target.address,
+                                        exit ? explain(host.target, *exit, host.session->errors()).message
+                                             : std::string("the process that guards it was ended")));
+    }
+}
+
+std::optional<Error> JoinedHosts::lost() const
+{
+    const std::lock_guard lock(m_mutex);
+    return m_lost;
+}
+
+Status JoinedHosts::fetch(const std::string &folder)
+{
+    for (Host &host : m_hosts) {
+        if (!host.session || !host.session->say(R"({"do":"end"})"))
+            continue;
+        Mirror mirror(folder, [](std::string_view) {});
+        const auto until = std::chrono::steady_clock::now() + 60s;
+        while (!mirror.ended() && std::chrono::steady_clock::now() < until) {
+            const auto exit = host.session->poll();
+            const std::string bytes = host.session->read(50);
+            if (const Status taken = mirror.take(bytes); !taken)
+                return taken;
+            if (exit && bytes.empty())
+                break;
+        }
+        if (!mirror.ended())
+            return failed(fmt::format("what ranks wrote on {} did not come", host.target.address));
+    }
+    return {};
+}
+
+} // namespace planloom::remote
