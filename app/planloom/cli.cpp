@@ -152,6 +152,10 @@ void addInspect(Command &command)
     addSequence(verb, command.inspect.sequence);
     addLoss(verb, command.inspect.loss);
     addProfileSamples(verb, command.inspect.profileSamples);
+    verb->add_option("--plan", command.inspect.plan,
+                     "Plan or run that the trace of another program is laid over: operators by layer and kind, "
+                     "predicted against measured")
+        ->type_name("PLAN");
 }
 
 /// The training settings of a plan, beyond its layout.
@@ -434,7 +438,10 @@ void addRest(Command &command)
                 "planloom compare a.plan.json b.plan.json",
                 [&command](Output &output) { return compare(command.compare, output); });
     compareVerb
-        ->add_option("a", command.compare.a, "Plan file, folder of a run, trace of any program, or report of bench gpu")
+        ->add_option(
+            "a", command.compare.a,
+            "Plan file, folder of a run, trace of any program, or report of bench gpu; another program's trace "
+            "is laid over a plan")
         ->required();
     compareVerb->add_option("b", command.compare.b, "The same")->required();
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "app/planloom/overlay_report.h"
 #include "app/planloom/report.h"
 #include "app/planloom/sources.h"
 #include "app/planloom/trace_report.h"
@@ -263,6 +264,11 @@ Status compare(const CompareOptions &options, Output &output)
 {
     if (isGpuCheck(options.a) || isGpuCheck(options.b))
         return compareGpuChecks(options, output);
+    const auto isForeign = [](const std::string &path) { return isTraceFile(path) && !path.ends_with(".pltrace"); };
+    if (isForeign(options.b) && holdsPlan(options.a))
+        return compareWithTrace(options.a, options.b, output);
+    if (isForeign(options.a) && holdsPlan(options.b))
+        return compareWithTrace(options.b, options.a, output);
     if (isTraceFile(options.a) || isTraceFile(options.b))
         return compareTraces(options.a, options.b, output);
     auto a = load(options.a);

@@ -4,6 +4,7 @@
 #include "app/planloom/inspect_memory.h"
 #include "app/planloom/report.h"
 #include "app/planloom/sources.h"
+#include "app/planloom/overlay_report.h"
 #include "app/planloom/trace_report.h"
 #include "app/planloom/verbs.h"
 #include "engine/base/files.h"
@@ -483,7 +484,7 @@ Status inspectRun(const std::string &folder, Output &output)
     return {};
 }
 
-Status inspectTrace(const std::string &path, Output &output)
+Status inspectTrace(const std::string &path, const std::string &plan, Output &output)
 {
     NoProgress none;
     const auto read = import::readAnyTrace(path, none);
@@ -507,6 +508,14 @@ Status inspectTrace(const std::string &path, Output &output)
     for (const std::string &note : read->notes)
         output.line("note          " + note);
     const ordered_json report = reportTrace(*trace, output);
+    ordered_json laid;
+    if (!plan.empty()) {
+        output.line();
+        auto over = reportOverlay(*trace, path, plan, output);
+        if (!over)
+            return over.error();
+        laid = *std::move(over);
+    }
     output.result(ordered_json{{"kind", "trace"},
                                {"clock", trace->clock},
                                {"ranks", trace->ranks.size()},
@@ -517,7 +526,8 @@ Status inspectTrace(const std::string &path, Output &output)
                                {"dropped", trace->dropped},
                                {"seconds", seconds},
                                {"notes", read->notes},
-                               {"report", report}});
+                               {"report", report},
+                               {"over_plan", laid}});
     return {};
 }
 
@@ -577,6 +587,8 @@ Status inspect(const InspectOptions &options, Output &output)
         return badInput("is no model; leave --loss out").in(options.what);
     if (options.profileSamples > 0 && *what != What::Model)
         return badInput("is no layer profile; leave --profile-samples out").in(options.what);
+    if (!options.plan.empty() && *what != What::Trace)
+        return badInput("is no trace; leave --plan out").in(options.what);
     switch (*what) {
     case What::Model:
         return inspectModel(options.what, {options.sequence, options.loss, options.profileSamples}, output);
@@ -584,7 +596,7 @@ Status inspect(const InspectOptions &options, Output &output)
     case What::Profile: return inspectProfile(options.what, output);
     case What::Plan: return inspectPlan(options.what, output);
     case What::Run: return inspectRun(options.what, output);
-    case What::Trace: return inspectTrace(options.what, output);
+    case What::Trace: return inspectTrace(options.what, options.plan, output);
     case What::Memory: return inspectMemory(options.what, output);
     case What::Workspace: return inspectWorkspace(options.what, output);
     case What::Graph: return inspectGraph(options.what, output);

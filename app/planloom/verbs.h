@@ -35,6 +35,7 @@ struct InspectOptions {
     std::int64_t sequence = 0;     ///< of a model; 0: its own
     std::vector<std::string> loss; ///< of a model without one; empty: by what it ends in
     double profileSamples = 0;     ///< of a layer profile that does not say them; 0: not given
+    std::string plan;              ///< or a run, which another program's trace is laid over; empty: none
 };
 Status inspect(const InspectOptions &options, Output &output);
 
@@ -140,7 +141,7 @@ struct TargetsOptions {
 };
 Status targets(const TargetsOptions &options, Output &output);
 
-/// Command line of `compare`: two plans, runs or reports.
+/// Command line of `compare`: two plans, runs, traces or reports, or a plan and another program's trace.
 struct CompareOptions {
     std::string a;
     std::string b;

@@ -2,6 +2,8 @@
 // Timelines as files, and what inspect tells of files of other programs.
 #include "app/cli_fixture.h"
 #include "tests/engine/analysis/kineto_ranks.h"
+#include "tests/engine/overlay/chain_plan.h"
+#include "tests/engine/overlay/kineto_training.h"
 
 #include <QJsonArray>
 #include <QJsonDocument>
@@ -96,6 +98,41 @@ private Q_SLOTS:
         QVERIFY(own["ranks"].toInteger() > 1);
         QCOMPARE(own["report"]["devices"].toArray().size(), own["ranks"].toInteger());
         QCOMPARE(own["report"]["clocks"].toArray().size(), 0);
+    }
+
+    /// Another program's trace over a plan, in either order of the two, and of inspect.
+    void overAPlan()
+    {
+        using namespace planloom;
+        QVERIFY(plan::writePlan(tests::planOf(tests::chain()), at("chain.json").toStdString()));
+        QVERIFY(write(at("torch.json"), QByteArray::fromStdString(tests::KinetoTraining().text())));
+        const Done done = run({"compare", "chain.json", "torch.json", "--json"});
+        QVERIFY2(done.status == 0, done.err.constData());
+        const QJsonObject laid = QJsonDocument::fromJson(done.out).object();
+        QCOMPARE(laid["overlay"]["certainty"].toString(), "high");
+        const QJsonObject layer = laid["overlay"]["layers"][0].toObject();
+        QCOMPARE(layer["name"].toString(), "h/0");
+        QVERIFY(std::abs(layer["measured_seconds"].toDouble() - 214e-6) < 1e-12);
+        QVERIFY(layer["predicted_seconds"].toDouble() > 0 && layer["ratio"].toDouble() > 0);
+        QCOMPARE(laid["overlay"]["only_in_trace"].toArray().size(), 0);
+        const QJsonArray tasks = laid["tasks"]["tasks"].toArray();
+        QCOMPARE(tasks.size(), 5); // F and B of two micro-batches, and the update
+        QCOMPARE(laid["tasks"]["only_measured"].toArray().size(), 0);
+        const Done turned = run({"compare", "torch.json", "chain.json"});
+        QVERIFY2(turned.status == 0 && turned.out.contains("high confidence (1.00)"), turned.err.constData());
+        QVERIFY2(turned.out.contains("trace of another program  torch.json") && turned.out.contains("task by task"),
+                 turned.out.constData());
+        const Done inspect = run({"inspect", "torch.json", "--plan", "chain.json", "--json"});
+        QVERIFY2(inspect.status == 0, inspect.err.constData());
+        QCOMPARE(QJsonDocument::fromJson(inspect.out).object()["over_plan"]["overlay"], QJsonValue(laid["overlay"]));
+        const Done noTrace = run({"inspect", "chain.json", "--plan", "chain.json"});
+        QVERIFY2(noTrace.status == 2 && noTrace.err.contains("is no trace; leave --plan out"), noTrace.err.constData());
+        // Kernels of another program: said, not guessed.
+        planloom::tests::KinetoRanks ranks;
+        QVERIFY(write(at("other.kineto.json"), QByteArray::fromStdString(ranks.textOf(0))));
+        const Done other = run({"compare", "chain.json", "other.kineto.json", "--json"});
+        QVERIFY2(other.status == 0, other.err.constData());
+        QCOMPARE(QJsonDocument::fromJson(other.out).object()["overlay"]["certainty"].toString(), "low");
     }
 
     void memorySnapshot()

@@ -47,6 +47,7 @@ ENGINE = {
     "store": ["simulate", "run"],
     "compare": ["simulate", "run"],
     "analysis": ["trace"],
+    "overlay": ["simulate"],
 }
 PLANNERS = ["admm", "auto", "automap", "dapple", "data_parallel", "gnn", "gpipe", "manual", "oneflow", "pipedream", "spp", "whale"]
 VIEWS = ["cluster", "compare", "memory", "model", "placement", "planview", "run", "timeline"]

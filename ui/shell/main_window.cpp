@@ -12,6 +12,7 @@
 #include "ui/run/run_list_view.h"
 #include "ui/run/run_view.h"
 #include "ui/shell/help_window.h"
+#include "ui/shell/laid_trace_dialog.h"
 #include "ui/shell/planner_dialog.h"
 #include "ui/shell/start_page.h"
 #include "ui/shell/train_dialog.h"
@@ -104,6 +105,12 @@ MainWindow::MainWindow(StudioState *state)
         connect(m_state, signal, this, &MainWindow::refreshActions);
         connect(m_state, signal, this, &MainWindow::refreshStatus);
     }
+    connect(m_state, &StudioState::measuredReset, this, &MainWindow::refreshActions);
+    connect(m_state, &StudioState::traceLaid, this, [this] {
+        view(QStringLiteral("Timeline"))->parentWidget()->raise();
+        if (m_asks)
+            showLaidTrace();
+    });
     connect(m_state, &StudioState::documentChanged, this, &MainWindow::refreshTitle);
     connect(m_state->undoStack(), &QUndoStack::cleanChanged, this, &MainWindow::refreshTitle);
     refreshActions();
@@ -278,6 +285,25 @@ void MainWindow::askForPlanOfTrace()
                                      tr("Plans (*.json *.plan)"));
     if (!path.isEmpty())
         openPlanOfTrace(path);
+}
+
+void MainWindow::askForLaidTrace()
+{
+    const QStringList paths = QFileDialog::getOpenFileNames(
+        this, tr("Lay a trace of another program over the plan; several files are its ranks"), {},
+        tr("Traces (*.json *.gz *.sqlite *.pftrace *.perfetto-trace);;All files (*)"));
+    if (!paths.isEmpty())
+        m_state->layTrace(paths);
+}
+
+void MainWindow::showLaidTrace()
+{
+    const auto &laid = m_state->laidTrace();
+    if (!laid)
+        return;
+    auto *dialog = new LaidTraceDialog(*laid, this);
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    dialog->show();
 }
 
 void MainWindow::openPlanOfTrace(const QString &path)

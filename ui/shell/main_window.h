@@ -73,6 +73,9 @@ public:
     void askToResume();
     void askForPlanOfTrace();
     void askForExport();
+    void askForLaidTrace();
+    /// A window with how the trace lies over the plan, if one does.
+    void showLaidTrace();
     /// The plan in @p path, which is said to have made the trace that is open. A warning if another plan did.
     void openPlanOfTrace(const QString &path);
     void showPalette(const QString &text = {});
@@ -134,6 +137,7 @@ private:
     QAction *m_train = nullptr;
     QAction *m_stop = nullptr;
     QAction *m_resume = nullptr;
+    QAction *m_laid = nullptr;
     QList<QAction *> m_needPlan;
     HelpWindow *m_help = nullptr;
     std::unique_ptr<Autosave> m_autosave;

@@ -5,6 +5,7 @@
 #include "engine/import/import.h"
 #include "ui/shell/export_dialog.h"
 #include "ui/shell/help_window.h"
+#include "ui/shell/laid_trace_dialog.h"
 #include "ui/shell/main_window.h"
 #include "ui/shell/start_page.h"
 #include "ui/state/plan_shape.h"
@@ -92,6 +93,8 @@ void MainWindow::makeFileMenu()
         if (!path.isEmpty())
             m_state->importOrder(path);
     });
+    m_needPlan << action(imports, tr("&Lay a trace over this plan…"), {}, {}, [this] { askForLaidTrace(); });
+    m_laid = action(file, tr("How the trace &lies over the plan…"), {}, {}, [this] { showLaidTrace(); });
     file->addSeparator();
     action(file, tr("&Quit"), QKeySequence::Quit, {}, [this] { close(); });
 }
@@ -246,6 +249,7 @@ void MainWindow::refreshActions()
     m_train->setEnabled(hasPlan && !m_state->run().active());
     m_stop->setEnabled(m_state->run().active());
     const RunData &run = m_state->run();
+    m_laid->setEnabled(m_state->laidTrace() != nullptr);
     m_resume->setEnabled(m_state->runIsOfDocument() && !run.active() && hasCheckpoints(run.folder));
 }
 

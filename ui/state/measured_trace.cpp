@@ -7,12 +7,13 @@
 
 namespace planloom::ui {
 
-void MeasuredTrace::showFile(const QString &path, TracePtr trace, IndexPtr index, PlanOrigin origin)
+void MeasuredTrace::showFile(const QString &path, TracePtr trace, IndexPtr index, PlanOrigin origin, LaidPtr laid)
 {
     m_path = path;
     m_file = std::move(trace);
     m_index = std::move(index);
     m_origin = std::move(origin);
+    m_laid = std::move(laid);
 }
 
 void MeasuredTrace::showRun() { showFile({}, {}, {}, {}); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "engine/overlay/overlay.h"
 #include "engine/trace/index.h"
 #include "engine/trace/trace.h"
 #include "ui/state/plan_origin.h"
@@ -18,10 +19,12 @@ class MeasuredTrace {
 public:
     using TracePtr = std::shared_ptr<const trace::Trace>;
     using IndexPtr = std::shared_ptr<const trace::Index>;
+    using LaidPtr = std::shared_ptr<const overlay::Overlay>;
 
     explicit MeasuredTrace(RunSession &run) : m_run(run) {}
 
-    void showFile(const QString &path, TracePtr trace, IndexPtr index, PlanOrigin origin);
+    /// @p laid: what laid another program's trace over the plan; null: the file is a trace of itself.
+    void showFile(const QString &path, TracePtr trace, IndexPtr index, PlanOrigin origin, LaidPtr laid = {});
     void showRun();
 
     /// No ranks: there is none. Grows while a run lasts.
@@ -29,6 +32,8 @@ public:
     [[nodiscard]] const TracePtr &file() const { return m_file; }   ///< null for a run
     [[nodiscard]] const IndexPtr &index() const { return m_index; } ///< of a file; null for a run
     [[nodiscard]] const QString &path() const { return m_path; }    ///< of a file; empty for a run
+    /// How a file of another program lies over the plan, its trace aside; null: it does not.
+    [[nodiscard]] const LaidPtr &laid() const { return m_laid; }
     /// The plan that made it, and its own prediction.
     [[nodiscard]] const PlanOrigin &origin() const;
 
@@ -44,6 +49,7 @@ private:
     IndexPtr m_index;
     QString m_path;
     PlanOrigin m_origin;
+    LaidPtr m_laid;
 };
 
 } // namespace planloom::ui

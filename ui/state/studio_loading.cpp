@@ -222,6 +222,55 @@ bool StudioState::openTrace(const QStringList &paths)
     return true;
 }
 
+bool StudioState::layTrace(const QStringList &paths)
+{
+    if (!m_document || run().active()) {
+        say(MessageLevel::Warning,
+            run().active() ? tr("A run is active; stop it before laying a trace over its plan.")
+                           : tr("There is no plan to lay a trace over; open one or find it with a planner first."));
+        return false;
+    }
+    if (documentFingerprint().empty()) { // what is measured would be of no plan
+        say(MessageLevel::Warning, tr("The plan is being simulated; lay the trace over it behind that."));
+        return false;
+    }
+    const QString title = paths.size() == 1 ? paths.first() : tr("%n traces", nullptr, static_cast<int>(paths.size()));
+    m_loading.add(tr("Laying %1 over the plan").arg(title),
+                  [this, paths, document = m_document](Progress &progress) -> Job::Completion {
+                      auto read = readTraceFiles(paths, progress);
+                      const QString name = paths.size() == 1 ? QFileInfo(paths.first()).fileName()
+                                                             : tr("%n traces", nullptr, static_cast<int>(paths.size()));
+                      auto over = read ? overlay::layOver(read->trace, *document, name.toStdString(), progress)
+                                       : Result<overlay::Overlay>(read.error());
+                      if (!over)
+                          return [this, error = over.error()] { sayError(error); };
+                      over->notes.insert(over->notes.end(), read->notes.begin(), read->notes.end());
+                      const auto trace = freedElsewhere(std::exchange(over->trace, {}));
+                      const auto index = freedElsewhere(trace::Index(std::shared_ptr<const trace::Trace>(trace)));
+                      const auto laid = std::make_shared<const overlay::Overlay>(*std::move(over));
+                      return [this, path = paths.first(), document, trace, index, laid] {
+                          if (document == m_document)
+                              return showLaid(path, trace, index, laid);
+                          say(MessageLevel::Warning,
+                              tr("The plan changed while a trace was laid over it; lay it over the plan again."));
+                      };
+                  });
+    return true;
+}
+
+void StudioState::showLaid(const QString &path, const MeasuredTrace::TracePtr &trace, const IndexPtr &index,
+                           const MeasuredTrace::LaidPtr &laid)
+{
+    if (laid->processes.empty())
+        return say(MessageLevel::Error,
+                   tr("%1: nothing of it fits the plan: its operators are of another model").arg(path));
+    m_measured.showFile(path, trace, index, documentOrigin(), laid);
+    Q_EMIT measuredReset();
+    say(laid->certainty() == overlay::Certainty::High ? MessageLevel::Info : MessageLevel::Warning,
+        tr("%1: %2").arg(QString::fromStdString(laid->file), QString::fromStdString(overlay::confidenceText(*laid))));
+    Q_EMIT traceLaid();
+}
+
 /// The prediction of the plan of the opened trace, where another plan is open, or the trace is of steps by measured
 /// times.
 void StudioState::predictOpened(const DocumentPtr &document, const PlanOrigin &origin,

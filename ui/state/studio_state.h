@@ -127,6 +127,9 @@ public:
     bool recoverPlan(const QString &file, const QString &planPath);
     /// One trace, or several files of another program as the ranks of one training.
     bool openTrace(const QStringList &paths);
+    /// The same of another program, laid over the open plan: its operators in place of the plan's tasks. Refused
+    /// without a plan.
+    bool layTrace(const QStringList &paths);
     /// A run's folder: its plan, without its own file (saving must not change the run), and its trace.
     bool openRun(const QString &folder);
     /// The plan that another program's configuration stands for, on the model and cluster that are open (planner
@@ -167,6 +170,8 @@ public:
     [[nodiscard]] const MeasuredTrace::TracePtr &measuredFile() const { return m_measured.file(); }
     /// Of an opened file; null for a run.
     [[nodiscard]] const IndexPtr &measuredIndex() const { return m_measured.index(); }
+    /// How measured() was laid over the plan; null: it is a trace of itself.
+    [[nodiscard]] const MeasuredTrace::LaidPtr &laidTrace() const { return m_measured.laid(); }
     [[nodiscard]] QString measuredPath() const { return m_measured.path(); }
 
     // --- saving
@@ -192,6 +197,7 @@ Q_SIGNALS:
     void graphChanged();
     void runChanged();
     void measuredReset();                     ///< measured() is another trace
+    void traceLaid();                         ///< likewise, and it was laid over the plan: laidTrace()
     void measuredAppended(std::size_t first); ///< its records from here on are new
     void busyChanged();                       ///< a job or the simulator started, progressed or ended
     void message(planloom::ui::MessageLevel level, const QString &text);
@@ -218,6 +224,8 @@ private:
     [[nodiscard]] PlanOrigin documentOrigin() const;
     void predictOpened(const DocumentPtr &document, const PlanOrigin &origin,
                        const std::optional<memory::RunTimes> &times);
+    void showLaid(const QString &path, const MeasuredTrace::TracePtr &trace, const IndexPtr &index,
+                  const MeasuredTrace::LaidPtr &laid);
     void watchCourse();
     void join(const std::shared_ptr<const import::Model> &model,
               const std::shared_ptr<const cluster::Cluster> &cluster);

@@ -93,6 +93,10 @@ QStringList timelineFacts(const StudioState &state, const TimelineModel &model)
     }
     if (model.anchorStep() >= 0)
         addMeasuredFacts(state, model, facts);
+    if (const auto &laid = state.laidTrace(); laid && model.hasMeasured())
+        facts << QObject::tr("%1trace of another program, %2, laid over the plan: %3")
+                     .arg(laid->certainty() == overlay::Certainty::High ? QString() : QStringLiteral("! "),
+                          qt(laid->file), qt(overlay::confidenceText(*laid)));
     if (const QString course = courseText(state, model); !course.isEmpty())
         facts << course;
     if (const QString origin = originText(state, model); !origin.isEmpty())
