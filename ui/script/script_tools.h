@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QAction>
+#include <QObject>
+#include <QString>
+
+#include "ui/script/script_player.h"
+#include "ui/script/script_recorder.h"
+#include "ui/shell/main_window.h"
+#include "ui/state/latest_job.h"
+
+#include <functional>
+#include <memory>
+
+namespace planloom::ui {
+
+/// Recording and playing in the window's Tools menu. Made once, for as long as the window lives.
+class ScriptTools final : public QObject {
+    Q_OBJECT
+
+public:
+    ScriptTools(StudioState *state, MainWindow *window);
+
+    [[nodiscard]] bool recording() const { return m_recorder != nullptr; }
+    void startRecording();
+    /// Ends it and writes the script in the background; empty: asks for a file.
+    void stopRecording(const QString &path = {});
+    void play(const QString &path);
+    [[nodiscard]] ScriptPlayer *player() { return &m_player; }
+
+Q_SIGNALS:
+    void written(const QString &path);
+
+private:
+    void refresh();
+
+    StudioState *m_state;
+    MainWindow *m_window;
+    ScriptPlayer m_player;
+    std::unique_ptr<ScriptRecorder> m_recorder;
+    QAction *m_record;
+    QAction *m_play;
+    LatestJob m_writing{tr("Writing a script")}; ///< last: its thread ends first
+};
+
+} // namespace planloom::ui
