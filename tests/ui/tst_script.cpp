@@ -41,6 +41,7 @@ private Q_SLOTS:
     void refusalsEndTheScript_data();
     void refusalsEndTheScript();
     void picturesAreTaken();
+    void aClosedWindowKeepsItsRecord();
 
 private:
     /// Records @p act in the window and returns the script.
@@ -472,6 +473,27 @@ void TestScript::picturesAreTaken()
     QVERIFY2(why.isEmpty(), qPrintable(why));
     QCOMPARE(QImage(png).size(), m_window->size());
     QVERIFY(QFile(svg).size() > 1000);
+}
+
+void TestScript::aClosedWindowKeepsItsRecord()
+{
+    const QString path = m_folder.filePath(QStringLiteral("closed.planloom"));
+    int asked = 0;
+    m_tools->setAskForFile([&] {
+        ++asked;
+        return path;
+    });
+    m_window->close();
+    QCOMPARE(asked, 0); // nothing is recorded
+    m_window->show();
+    m_tools->startRecording();
+    m_window->open({QStringLiteral("zoo:mlp")});
+    QVERIFY(settle());
+    m_window->close();
+    QCOMPARE(asked, 1);
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::ReadOnly));
+    QVERIFY(file.readAll().contains("\nopen zoo:mlp\n"));
 }
 
 PLANLOOM_UI_MAIN(TestScript)

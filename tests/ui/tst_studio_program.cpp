@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // planloom-studio as a process: its options, its exit status, what it prints.
+#include <QDir>
 #include <QFile>
 #include <QFileInfo>
 #include <QJsonArray>
 #include <QJsonDocument>
 #include <QJsonObject>
+#include <QMimeDatabase>
 #include <QProcess>
 #include <QProcessEnvironment>
 #include <QRegularExpression>
 #include <QTemporaryDir>
 #include <QTest>
+
+#include <utility>
 
 class TestStudioProgram : public QObject {
     Q_OBJECT
@@ -25,6 +29,7 @@ private Q_SLOTS:
     void aLinkIsOpened();
     void theManualHasEveryOption();
     void theShellCompletesEveryOption();
+    void desktopsKnowItsFiles();
 
 private:
     /// Its exit status; -1: it did not end, or not by itself.
@@ -195,6 +200,36 @@ void TestStudioProgram::theShellCompletesEveryOption()
              (QStringList{QStringLiteral("dark"), QStringLiteral("high-contrast"), QStringLiteral("light")}));
     QVERIFY(completed({program, QStringLiteral("--")}).size() > 10);
     QVERIFY(completed({program, QStringLiteral("pl")}).isEmpty()); // files, which bash adds
+}
+
+/// As a desktop reads what the package installs.
+void TestStudioProgram::desktopsKnowItsFiles()
+{
+    const QString source = QStringLiteral(PLANLOOM_SOURCE_DIR);
+    QVERIFY(QDir().mkpath(m_folder.filePath(QStringLiteral("mime/packages"))));
+    QVERIFY(QFile::copy(source + QStringLiteral("/packaging/planloom-mime.xml"),
+                        m_folder.filePath(QStringLiteral("mime/packages/planloom.xml"))));
+    qputenv("XDG_DATA_HOME", m_folder.path().toUtf8());
+    const QMimeDatabase types;
+    const QString plan = source + QStringLiteral("/resources/samples/gpt-nano.plan.json");
+    QCOMPARE(types.mimeTypeForFile(plan).name(), QStringLiteral("application/vnd.planloom.plan+json"));
+    QFile sample(plan);
+    QVERIFY(sample.open(QIODevice::ReadOnly));
+    const std::pair<QByteArray, const char *> heads[] = {
+        {sample.read(4096), "application/vnd.planloom.plan+json"},
+        {"PLTRACE4 and more", "application/vnd.planloom.trace"},
+        {"{\"schema\": \"planloom.graph/1\"}", "application/vnd.planloom.graph+json"},
+        {"{\"schema\": \"planloom.cluster/1\"}", "application/vnd.planloom.cluster+json"},
+        {"planloom-script 1\n", "text/vnd.planloom.script"},
+    };
+    QFile entry(source + QStringLiteral("/packaging/planloom-studio.desktop"));
+    QVERIFY(entry.open(QIODevice::ReadOnly));
+    const QByteArray text = entry.readAll();
+    QVERIFY(text.contains("x-scheme-handler/planloom;") && text.contains("\nExec=planloom-studio %U\n"));
+    for (const auto &[head, type] : heads) {
+        QCOMPARE(types.mimeTypeForData(head).name(), QLatin1String(type));
+        QVERIFY2(text.contains(QByteArray(type) + ';') == !QByteArray(type).startsWith("text/"), type);
+    }
 }
 
 QTEST_GUILESS_MAIN(TestStudioProgram)

@@ -4,6 +4,7 @@
 #include "engine/base/files.h"
 #include "ui/widgets/text.h"
 
+#include <QEvent>
 #include <QFileDialog>
 
 #include <utility>
@@ -16,6 +17,11 @@ ScriptTools::ScriptTools(StudioState *state, MainWindow *window)
       m_window(window),
       m_player(state, window)
 {
+    m_askForFile = [this] {
+        return QFileDialog::getSaveFileName(m_window, tr("Save the script"), QStringLiteral("actions.planloom"),
+                                            tr("Scripts (*.planloom)"));
+    };
+    m_window->installEventFilter(this);
     QMenu *tools = m_window->toolsMenu();
     tools->menuAction()->setVisible(true);
     m_record = m_window->action(tools, "tools.record", tr("&Record actions"), {}, {},
@@ -54,10 +60,7 @@ void ScriptTools::stopRecording(const QString &path)
         return;
     const auto recorded = std::exchange(m_recorder, nullptr)->finish();
     refresh();
-    const QString file = path.isEmpty()
-        ? QFileDialog::getSaveFileName(m_window, tr("Save the script"), QStringLiteral("actions.planloom"),
-                                       tr("Scripts (*.planloom)"))
-        : path;
+    const QString file = path.isEmpty() ? m_askForFile() : path;
     if (file.isEmpty())
         return;
     m_writing.ask([this, recorded, file](Progress &) -> Job::Completion {
@@ -69,6 +72,19 @@ void ScriptTools::stopRecording(const QString &path)
             Q_EMIT written(file);
         };
     });
+}
+
+bool ScriptTools::eventFilter(QObject *watched, QEvent *event)
+{
+    if (watched == m_window && event->type() == QEvent::Close && m_recorder) {
+        const auto recorded = std::exchange(m_recorder, nullptr)->finish();
+        refresh();
+        if (const QString file = m_askForFile(); !file.isEmpty()) // at once: nothing runs behind a window that is gone
+            if (const Status status = writeFileAtomically(file.toStdString(), scriptText(recorded).toStdString());
+                !status)
+                m_state->say(MessageLevel::Error, qt(status.error().text()));
+    }
+    return QObject::eventFilter(watched, event);
 }
 
 void ScriptTools::play(const QString &path)

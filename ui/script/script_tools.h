@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 
 namespace planloom::ui {
 
@@ -27,10 +28,16 @@ public:
     /// Ends it and writes the script in the background; empty: asks for a file.
     void stopRecording(const QString &path = {});
     void play(const QString &path);
+    /// In place of the dialog that asks where a script goes.
+    void setAskForFile(std::function<QString()> ask) { m_askForFile = std::move(ask); }
     [[nodiscard]] ScriptPlayer *player() { return &m_player; }
 
 Q_SIGNALS:
     void written(const QString &path);
+
+protected:
+    /// A window that is closed while it records asks where the script goes.
+    bool eventFilter(QObject *watched, QEvent *event) override;
 
 private:
     void refresh();
@@ -41,6 +48,7 @@ private:
     std::unique_ptr<ScriptRecorder> m_recorder;
     QAction *m_record;
     QAction *m_play;
+    std::function<QString()> m_askForFile;
     LatestJob m_writing{tr("Writing a script")}; ///< last: its thread ends first
 };
 

@@ -125,6 +125,7 @@ void GuidedTour::place()
     seen -= m_hole;
     seen += m_card->geometry();
     setMask(seen);
+    raise(); // the step's dock was
     update();
 }
 
