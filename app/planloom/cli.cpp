@@ -2,7 +2,8 @@
 // The only file that includes CLI11: it takes seconds to compile.
 #include "app/planloom/cli.h"
 
-#include "app/planloom/completion.h"
+#include "app/outline/completion.h"
+#include "app/outline/manual.h"
 #include "app/planloom/terminal.h"
 #include "app/planloom/verbs.h"
 #include "engine/cost/framework.h"
@@ -663,6 +664,23 @@ void addProcesses(Command &command)
     transportVerb->callback([&command] { command.process = [&command] { return transport(command.transport); }; });
 }
 
+/// Every exit status and what it means.
+constexpr std::pair<int, const char *> kExitStatus[] = {
+    {0, "done"},
+    {1, "failed while running"},
+    {2, "the input or the options are wrong"},
+    {3, "a prediction passes a limit of simulate --fail-if"},
+    {130, "stopped by Ctrl-C with the best result so far"},
+};
+
+std::string footer()
+{
+    std::string text = "planloom VERB --help shows a verb's options and an example.\nExit status: ";
+    for (const auto &[status, meaning] : kExitStatus)
+        text += fmt::format("{}{} {}", text.ends_with(' ') ? "" : status == 3 ? ",\n" : ", ", status, meaning);
+    return text + ".";
+}
+
 /// The values that an option takes, where these are few: "NAME:{fp32,bf16}".
 std::vector<std::string> choicesOf(const CLI::Option &option)
 {
@@ -674,34 +692,106 @@ std::vector<std::string> choicesOf(const CLI::Option &option)
     return CLI::detail::split(type.substr(begin + 1, end - begin - 1), ',');
 }
 
+/// What a value is called: "FILE" of "FILE", "NUMBER" of "FLOAT:NUMBER"; empty where choices say it.
+std::string valueOf(const CLI::Option &option)
+{
+    const std::string type = option.get_type_name();
+    if (type.find('{') != std::string::npos)
+        return {};
+    const std::size_t colon = type.find(':');
+    const std::string name = type.substr(0, colon);
+    return name == "TEXT" ? "" : name == "INT" || name == "UINT" ? "N" : name == "FLOAT" ? "X" : name;
+}
+
+OptionOutline outlineOf(const CLI::Option &option)
+{
+    OptionOutline made{
+        {}, option.get_description(), option.get_items_expected_max() != 0, choicesOf(option), valueOf(option)};
+    for (const std::string &name : option.get_lnames())
+        made.names.push_back("--" + name);
+    for (const std::string &name : option.get_snames())
+        made.names.push_back("-" + name);
+    if (option.get_positional())
+        made.names = {option.get_name()};
+    return made;
+}
+
+/// The lines of a footer "Example:\n  planloom ...".
+std::vector<std::string> examplesOf(const CLI::App &verb)
+{
+    std::vector<std::string> examples;
+    for (const std::string &line : CLI::detail::split(verb.get_footer(), '\n'))
+        if (const std::string text = CLI::detail::trim_copy(line); text.starts_with("planloom "))
+            examples.push_back(text);
+    return examples;
+}
+
 VerbOutline outlineOf(const CLI::App &verb)
 {
-    VerbOutline outline{verb.get_name(), verb.get_description(), {}, {}};
+    VerbOutline outline{verb.get_name(), verb.get_description(), {}, {}, {}, examplesOf(verb)};
     for (const CLI::Option *option : verb.get_options()) {
-        if (option->get_positional()) {
-            outline.choices = outline.choices.empty() ? choicesOf(*option) : outline.choices;
+        if (!option->get_positional()) {
+            outline.options.push_back(outlineOf(*option));
             continue;
         }
-        OptionOutline made{{}, option->get_description(), option->get_type_size() != 0, choicesOf(*option)};
-        for (const std::string &name : option->get_lnames())
-            made.names.push_back("--" + name);
-        for (const std::string &name : option->get_snames())
-            made.names.push_back("-" + name);
-        outline.options.push_back(std::move(made));
+        outline.choices = outline.choices.empty() ? choicesOf(*option) : outline.choices;
+        outline.operands.push_back(outlineOf(*option));
     }
     return outline;
 }
 
-Status completion(const Command &command, Output &output)
+/// The verbs that people call.
+std::vector<VerbOutline> outlinesOf(const CLI::App &app)
 {
     std::vector<VerbOutline> verbs;
-    for (const CLI::App *verb : command.app.get_subcommands([](const CLI::App *) { return true; }))
+    for (const CLI::App *verb : app.get_subcommands([](const CLI::App *) { return true; }))
         if (!verb->get_group().empty())
             verbs.push_back(outlineOf(*verb));
+    return verbs;
+}
+
+Status completion(const Command &command, Output &output)
+{
+    const std::vector<VerbOutline> verbs = outlinesOf(command.app);
     const std::string script = command.shell == "zsh" ? zshCompletion(verbs) : bashCompletion(verbs);
     output.line(script.substr(0, script.size() - 1)); // which ends the line
     output.result(nlohmann::ordered_json{{"shell", command.shell}, {"script", script}});
     return {};
+}
+
+/// The man page, with the verbs of a verb ("targets add") behind it.
+int manual(const CLI::App &app)
+{
+    Manual page{"planloom",
+                PLANLOOM_VERSION,
+                "plan, simulate and run the parallel training of neural networks",
+                "VERB [OPTION...]",
+                {},
+                {},
+                {},
+                {"planloom-studio(1)"}};
+    for (const CLI::App *verb : app.get_subcommands([](const CLI::App *) { return true; })) {
+        if (verb->get_group().empty())
+            continue;
+        page.verbs.push_back(outlineOf(*verb));
+        for (const CLI::App *inner : verb->get_subcommands([](const CLI::App *) { return true; })) {
+            page.verbs.push_back(outlineOf(*inner));
+            page.verbs.back().name = verb->get_name() + " " + inner->get_name();
+        }
+    }
+    for (const auto &[status, meaning] : kExitStatus)
+        page.status.emplace_back(std::to_string(status), meaning);
+    page.files = {{"~/.local/share/planloom/runs", "Runs without a folder of their own"},
+                  {"/usr/share/planloom/docs", "Documentation: the tour, formats of files, planners"},
+                  {"/usr/share/planloom/samples", "A plan, clusters and models to try"}};
+    const std::string text = manualPage(page);
+    return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0 ? 0 : 1;
+}
+
+void addManual(Command &command)
+{
+    CLI::App *verb = command.app.add_subcommand("manual", "Print the man page; for packages")->group("");
+    verb->callback([&command] { command.process = [&command] { return manual(command.app); }; });
 }
 
 void addCompletion(Command &command)
@@ -793,10 +883,7 @@ int run(int argc, char **argv)
     Command command;
     command.app.set_version_flag("--version", "planloom " PLANLOOM_VERSION);
     command.app.require_subcommand(1);
-    command.app.footer(
-        "planloom VERB --help shows a verb's options and an example.\nExit status: 0 done, 1 failed while running, 2 "
-        "the input or the options are wrong,\n3 a prediction passes a limit of simulate --fail-if, 130 stopped by "
-        "Ctrl-C with the best result so far.");
+    command.app.footer(footer());
     addBuiltIn(command);
     addInspect(command);
     addPlan(command);
@@ -809,6 +896,7 @@ int run(int argc, char **argv)
     addRemote(command);
     addProcesses(command);
     addCompletion(command);
+    addManual(command);
     if (auto good = checkVerb(command, argc, argv); !good)
         return report(good.error());
     try {

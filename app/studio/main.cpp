@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // planloom-studio: options, then the window. Everything else is in ui/.
+#include "app/outline/completion.h"
 #include "app/studio/bench_mode.h"
+#include "app/studio/options.h"
 #include "ui/demo/demo.h"
+#include "ui/script/script_tools.h"
 #include "ui/shell/main_window.h"
 #include "ui/state/local_agent.h"
 #include "ui/state/studio_state.h"
 #include "ui/theme/theme.h"
 
 #include <QApplication>
-#include <QCommandLineParser>
 #include <QDir>
 #include <QFileInfo>
 #include <QFontInfo>
@@ -16,6 +18,7 @@
 #include <QStandardPaths>
 #include <QTextStream>
 #include <QTimer>
+#include <QUrl>
 
 #include <algorithm>
 #include <cstdlib>
@@ -31,8 +34,8 @@ using namespace planloom;
 constexpr int kDone = 0;
 constexpr int kFailed = 1;
 constexpr int kBadInput = 2;
-constexpr int kFewestSteps = 2;
-constexpr int kDemoPause = 1500; // milliseconds between two acts of the demo, if it is shown
+constexpr int kDemoPause = 1500;  // milliseconds between two acts of the demo, if it is shown
+constexpr int kScriptPause = 400; // likewise between two lines of a script
 
 bool hasDisplay()
 {
@@ -84,18 +87,8 @@ QString demoText(const QString &folder)
     return path;
 }
 
-struct Options {
-    bool demo = false;
-    bool bench = false;
-    BenchRequest benchRequest;
-    QString screenshot;
-    QStringList files;
-    int steps = 12;
-    bool freshSession = false;
-    QString theme;
-};
-
-int playDemo(QApplication &app, ui::StudioState &state, ui::MainWindow &window, const Options &options, bool offscreen)
+int playDemo(QApplication &app, ui::StudioState &state, ui::MainWindow &window, const StudioOptions &options,
+             bool offscreen)
 {
     const QString asked = options.files.isEmpty() ? QString() : options.files.front();
     ui::DemoOptions demo;
@@ -159,65 +152,61 @@ void installQuietOffscreen()
     });
 }
 
-/// Empty, and a message, if an option is unknown or has no right value.
-std::optional<Options> parse(const QApplication &app)
+/// Exit status: 0, 1 where a line failed, 2 where the script is wrong.
+int playScript(QApplication &app, ui::StudioState &state, ui::MainWindow &window, const QString &path, bool offscreen)
 {
-    QCommandLineParser parser;
-    parser.setApplicationDescription(
-        QStringLiteral("The studio of Planloom: load a model and a cluster, find plans, see and change them, train."));
-    parser.addHelpOption();
-    parser.addVersionOption();
-    parser.addPositionalArgument(
-        QStringLiteral("FILE"),
-        QStringLiteral(
-            "models, clusters, plans or traces to open: net.onnx, zoo:gpt2, preset:h100-8, local:4, plan.json"),
-        QStringLiteral("[FILE...]"));
-    const QCommandLineOption demo(QStringLiteral("demo"),
-                                  QStringLiteral(
-                                      "Play the whole story by itself; the first FILE is the folder for its pictures, "
-                                      "plan and trace. Without a display it draws offscreen and ends by itself."));
-    const QCommandLineOption steps(QStringLiteral("demo-steps"), QStringLiteral("Training steps of the demo."),
-                                   QStringLiteral("N"), QStringLiteral("12"));
-    const QCommandLineOption screenshot(QStringLiteral("screenshot"),
-                                        QStringLiteral("Save a picture of the window and end."), QStringLiteral("PNG"));
-    const QCommandLineOption theme(QStringLiteral("theme"), QStringLiteral("light, dark or high-contrast."),
-                                   QStringLiteral("NAME"));
-    const QCommandLineOption fresh(QStringLiteral("fresh"),
-                                   QStringLiteral("Do not reopen the files of the last start."));
-    const QCommandLineOption bench(QStringLiteral("bench"),
-                                   QStringLiteral("Measure the studio's targets and end; FILE names some of them, such "
-                                                  "as T3,T9. Without a display it draws offscreen."));
-    const QCommandLineOption json(QStringLiteral("json"), QStringLiteral("Print the measured targets as JSON."));
-    const QCommandLineOption size(QStringLiteral("bench-size"),
-                                  QStringLiteral("Share of the targets' sizes, for a quick look."),
-                                  QStringLiteral("SHARE"), QStringLiteral("1"));
-    const QCommandLineOption seconds(QStringLiteral("bench-seconds"),
-                                     QStringLiteral("Length of the live run of T6; the target is 600."),
-                                     QStringLiteral("N"), QStringLiteral("10"));
-    parser.addOptions({demo, steps, screenshot, theme, fresh, bench, json, size, seconds});
-    if (!parser.parse(QApplication::arguments())) {
-        complain(parser.errorText());
+    ui::ScriptPlayer player(&state, &window);
+    player.setPause(offscreen ? 0 : kScriptPause);
+    int status = kDone;
+    QObject::connect(&player, &ui::ScriptPlayer::began, &app, [&](int line, int of, const QString &title) {
+        QTextStream(stdout) << line << '/' << of << "  " << title << Qt::endl;
+        state.say(ui::MessageLevel::Info, title);
+    });
+    QObject::connect(&player, &ui::ScriptPlayer::finished, &app, [&](bool ok) {
+        status = ok ? kDone : kFailed;
+        if (!ok)
+            QTextStream(stderr) << "planloom-studio: error: " << player.failure() << Qt::endl;
+        QTimer::singleShot(0, &app, [] { QCoreApplication::quit(); });
+    });
+    std::optional<QString> wrong;
+    QTimer::singleShot(0, &player, [&] {
+        if (const Status read = player.play(path); !read) {
+            wrong = QString::fromStdString(read.error().text());
+            QCoreApplication::quit();
+        }
+    });
+    app.exec();
+    return wrong ? complain(*wrong) : status;
+}
+
+/// What packages are made with: the man page, and the completion of bash. Needs no display.
+std::optional<int> printOutline(int argc, char **argv)
+{
+    if (argc != 2)
+        return std::nullopt;
+    const std::string_view what = argv[1];
+    const cli::Manual manual = studioManual();
+    std::string made;
+    if (what == "--manual") {
+        made = cli::manualPage(manual);
+    } else if (what == "--completion") {
+        cli::VerbOutline program = manual.verbs.front();
+        program.name = manual.program;
+        made = cli::bashCompletion(program);
+    } else {
         return std::nullopt;
     }
-    parser.process(app); // --help and --version
-    bool isNumber = false;
-    Options options;
-    options.steps = parser.value(steps).toInt(&isNumber);
-    if (!isNumber || options.steps < kFewestSteps) {
-        complain(QStringLiteral("--demo-steps %1: is not a number of steps; use %2 or more")
-                     .arg(parser.value(steps))
-                     .arg(kFewestSteps));
-        return std::nullopt;
-    }
-    options.demo = parser.isSet(demo);
-    options.bench = parser.isSet(bench);
-    options.benchRequest = {parser.positionalArguments(), parser.value(size), parser.value(seconds),
-                            parser.isSet(json)};
-    options.screenshot = parser.value(screenshot);
-    options.freshSession = parser.isSet(fresh);
-    options.theme = parser.value(theme);
-    options.files = parser.positionalArguments();
-    return options;
+    return std::fwrite(made.data(), 1, made.size(), stdout) == made.size() && std::fflush(stdout) == 0 ? kDone
+                                                                                                       : kFailed;
+}
+
+/// Desktops hand over addresses of files.
+QStringList localFiles(QStringList names)
+{
+    for (QString &name : names)
+        if (name.startsWith(QLatin1String("file://")))
+            name = QUrl(name).toLocalFile();
+    return names;
 }
 
 ui::ThemeKind themeOf(const QString &name)
@@ -233,6 +222,8 @@ ui::ThemeKind themeOf(const QString &name)
 
 int main(int argc, char **argv)
 {
+    if (const auto printed = printOutline(argc, argv))
+        return *printed;
     const bool offscreen = chooseOffscreen();
     if (offscreen)
         installQuietOffscreen();
@@ -245,14 +236,11 @@ int main(int argc, char **argv)
     QApplication::setOrganizationName(QStringLiteral("planloom"));
     QApplication::setApplicationName(QStringLiteral("planloom-studio"));
     QApplication::setApplicationVersion(QStringLiteral(PLANLOOM_VERSION));
-    const auto parsed = parse(app);
+    QString wrongOption;
+    const auto parsed = parseStudioOptions(wrongOption);
     if (!parsed)
-        return kBadInput;
-    const Options &options = *parsed;
-    if (!options.theme.isEmpty()
-        && !QStringList{QStringLiteral("light"), QStringLiteral("dark"), QStringLiteral("high-contrast")}.contains(
-            options.theme))
-        return complain(QStringLiteral("--theme %1: unknown; use light, dark or high-contrast").arg(options.theme));
+        return complain(wrongOption);
+    const StudioOptions &options = *parsed;
     if (QFontInfo(QApplication::font()).family().isEmpty())
         return complain(QStringLiteral("there is no font on this machine; install fonts-dejavu-core"));
     ui::applyTheme(app, themeOf(options.theme));
@@ -267,7 +255,8 @@ int main(int argc, char **argv)
     ui::StudioState state;
     state.setClientFactory(ui::localAgent());
     ui::MainWindow window(&state);
-    const bool alone = options.demo || !options.screenshot.isEmpty();
+    const bool plays = !options.play.isEmpty();
+    const bool alone = options.demo || plays || !options.screenshot.isEmpty();
     window.setAsks(!alone);
     const bool restores = !alone && !options.freshSession;
     const bool hasLayout = restores && window.restoreLayout();
@@ -278,14 +267,17 @@ int main(int argc, char **argv)
         window.resetLayout();
     if (options.demo)
         return playDemo(app, state, window, options, offscreen);
+    if (plays)
+        return playScript(app, state, window, options.play, offscreen);
+    new ui::ScriptTools(&state, &window); // the window's child
     if (!alone)
         window.keepUnsaved(QStandardPaths::writableLocation(QStandardPaths::AppLocalDataLocation)
                            + QStringLiteral("/unsaved"));
     if (restores)
         window.restoreSession(!options.files.isEmpty());
     if (!options.screenshot.isEmpty())
-        return takeScreenshot(app, state, window, options.screenshot, options.files);
-    window.open(options.files);
+        return takeScreenshot(app, state, window, options.screenshot, localFiles(options.files));
+    window.open(localFiles(options.files));
     if (offscreen && !std::getenv("PLANLOOM_STUDIO_OFFSCREEN"))
         return complain(QStringLiteral("there is no display (DISPLAY and WAYLAND_DISPLAY are not set); use --demo or "
                                        "--screenshot, or the planloom command"));

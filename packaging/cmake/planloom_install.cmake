@@ -6,6 +6,7 @@ install(TARGETS planloom RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT p
 if(NOT CMAKE_CROSSCOMPILING) # app/CMakeLists.txt writes them
   install(FILES ${CMAKE_BINARY_DIR}/completions/planloom DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT planloom)
   install(FILES ${CMAKE_BINARY_DIR}/completions/_planloom DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions COMPONENT planloom)
+  install(FILES ${CMAKE_BINARY_DIR}/man/planloom.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT planloom)
 endif()
 if(TARGET planloom_cuda) # found in ../lib/planloom; NVIDIA's libraries are the user's
   install(TARGETS planloom_cuda LIBRARY DESTINATION lib/planloom COMPONENT cuda)
@@ -20,6 +21,14 @@ if(PLANLOOM_STUDIO)
   install(FILES ${CMAKE_SOURCE_DIR}/packaging/planloom-studio.desktop DESTINATION ${CMAKE_INSTALL_DATADIR}/applications COMPONENT studio)
   install(FILES ${CMAKE_SOURCE_DIR}/resources/icons/planloom.svg
           DESTINATION ${CMAKE_INSTALL_DATADIR}/icons/hicolor/scalable/apps COMPONENT studio)
+  # Files of these types open in the studio, links planloom:... as well.
+  install(FILES ${CMAKE_SOURCE_DIR}/packaging/planloom-mime.xml DESTINATION ${CMAKE_INSTALL_DATADIR}/mime/packages RENAME planloom.xml
+          COMPONENT studio)
+  if(NOT CMAKE_CROSSCOMPILING)
+    install(FILES ${CMAKE_BINARY_DIR}/completions/planloom-studio DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+            COMPONENT studio)
+    install(FILES ${CMAKE_BINARY_DIR}/man/planloom-studio.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT studio)
+  endif()
   install(FILES ${CMAKE_SOURCE_DIR}/packaging/copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/planloom-studio COMPONENT studio)
   list(APPEND CPACK_COMPONENTS_ALL studio)
 endif()

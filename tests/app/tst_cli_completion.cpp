@@ -69,7 +69,8 @@ private Q_SLOTS:
         QCOMPARE(completed({"planloom", "plan", "--precision", "b"}), QStringList("bf16"));
         QCOMPARE(completed({"planloom", "completion", "z"}), QStringList("zsh"));
         QCOMPARE(completed({"planloom", "graph", "s"}), QStringList("sbm"));
-        QVERIFY(completed({"planloom", "plan", "--model", ""}).isEmpty()); // files, which bash adds
+        QCOMPARE(completed({"planloom", "graph", "--quiet", "s"}), QStringList("sbm")); // behind what takes no value
+        QVERIFY(completed({"planloom", "plan", "--model", ""}).isEmpty());              // files, which bash adds
         QVERIFY(completed({"planloom", "simulate", ""}).isEmpty());
     }
 

@@ -79,10 +79,12 @@ FLOORS |= {
     "ui/placement": ["ui/widgets", "ui/memory"], # units of axes
     "ui/planview": ["ui/widgets", "ui/memory"], # likewise
     "ui/shell": [f"ui/{view}" for view in VIEWS],
-    "ui/demo": ["ui/shell"],
+    "ui/script": ["ui/shell"],
+    "ui/demo": ["ui/script"],
     "ui/bench": ["ui/shell"],
-    "app/planloom": ["planners", "profiler", "executor/agent", "executor/remote", "executor/runtime", "executor/checkpoint", *ALL_ENGINE],
-    "app/studio": ["ui/shell", "ui/demo", "ui/bench", "planners", "executor/agent/client.h", *ALL_ENGINE],
+    "app/outline": [],
+    "app/planloom": ["app/outline", "planners", "profiler", "executor/agent", "executor/remote", "executor/runtime", "executor/checkpoint", *ALL_ENGINE],
+    "app/studio": ["ui/demo", "ui/bench", "app/outline", "planners", "executor/agent/client.h", *ALL_ENGINE],
 }
 # Tests mirror the tree and may look at everything.
 FREE = ("tests",)

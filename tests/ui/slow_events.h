@@ -15,11 +15,12 @@ struct SlowEvent {
     const char *reason;
 };
 
-inline constexpr std::array<SlowEvent, 2> kSlowEvents{{
+inline constexpr std::array<SlowEvent, 3> kSlowEvents{{
     {"TestBench", "anAllowedEventIsNoFailure", "QObject stove", "User",
      "made to be slow, to see that this table is read"},
     {"TestMainWindow", "theWholeStory", "QTimer", "Timer",
      "the demo's acts take pictures of the window and compress them; it is shown, not worked with"},
+    {"TestScript", "picturesAreTaken", "QTimer", "Timer", "likewise a line of a script that takes a picture"},
 }};
 
 } // namespace planloom::ui::testing

@@ -35,6 +35,7 @@ ClusterInspector::ClusterInspector(StudioState *state, QWidget *parent)
       m_note(new QLabel(this)),
       m_alike(new QCheckBox(this))
 {
+    setAccessibleName(tr("Figures of the selected part of the cluster"));
     QFont bold = m_title->font();
     bold.setBold(true);
     m_title->setFont(bold);

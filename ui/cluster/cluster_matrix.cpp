@@ -86,6 +86,8 @@ void ClusterMatrix::setCluster(std::shared_ptr<const cluster::Cluster> cluster)
     m_figures.reset();
     m_marked.clear();
     m_row = m_column = 0;
+    setAccessibleDescription(m_cluster ? tr("%1 devices; arrows go from cell to cell").arg(m_cluster->devices().size())
+                                       : tr("No cluster"));
     update();
 }
 

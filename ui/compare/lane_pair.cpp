@@ -52,6 +52,8 @@ void LanePair::set(IndexPtr a, IndexPtr b, const QString &missing)
     m_axis.setBounds(0, std::max({m_a->lod().end(), m_b->lod().end(), std::int64_t{1}}));
     m_axis.setPixels(std::max(area().width(), 1));
     m_axis.showAll();
+    setAccessibleDescription(
+        tr("A takes %1, B takes %2").arg(nanosecondsText(m_a->lod().end()), nanosecondsText(m_b->lod().end())));
     refreshScroll();
     viewport()->update();
 }

@@ -16,9 +16,6 @@ namespace planloom::ui {
 
 namespace {
 
-constexpr int kPollMilliseconds = 20;
-constexpr qint64 kActLimit = 180'000; // milliseconds: longer than any act takes on the slowest machine that we know
-
 /// The agent refuses a folder that holds a run already: the demo can be played twice into the same place.
 QString freshFolder(const QString &parent)
 {
@@ -34,14 +31,12 @@ Demo::Demo(StudioState *state, MainWindow *window, DemoOptions options, QObject 
     : QObject(parent),
       m_state(state),
       m_window(window),
-      m_options(std::move(options))
+      m_options(std::move(options)),
+      m_player(state)
 {
-    m_poll.setInterval(kPollMilliseconds);
-    connect(&m_poll, &QTimer::timeout, this, &Demo::poll);
-    connect(m_state, &StudioState::message, this, [this](MessageLevel level, const QString &text) {
-        if (level == MessageLevel::Error)
-            m_lastError = text;
-    });
+    m_player.setPause(m_options.pauseMilliseconds);
+    connect(&m_player, &ActPlayer::began, this, &Demo::say);
+    connect(&m_player, &ActPlayer::finished, this, &Demo::finish);
     writeActs();
 }
 
@@ -127,56 +122,22 @@ void Demo::writeRunActs()
     m_acts.push_back({tr("Saved plan, trace and pictures"), [this] { exportEverything(); }, [] { return true; }});
 }
 
-void Demo::start()
-{
-    m_act = 0;
-    next();
-    m_poll.start();
-}
+void Demo::start() { m_player.play(m_acts); }
 
-void Demo::next()
+void Demo::say(int act, int of, const QString &name)
 {
-    QTextStream(stdout) << m_act + 1 << '/' << m_acts.size() << "  " << m_acts[m_act].name << Qt::endl;
+    QTextStream(stdout) << act + 1 << '/' << of << "  " << name << Qt::endl;
     m_window->setWindowFilePath({});
-    m_state->say(MessageLevel::Info, m_acts[m_act].name);
-    m_sinceBegin.start();
-    m_sinceDone.invalidate();
-    m_lastError.clear();
-    m_acts[m_act].begin();
+    m_state->say(MessageLevel::Info, name);
 }
 
-void Demo::poll()
+void Demo::finish(bool ok)
 {
-    if (m_ended)
-        return;
-    if (!m_lastError.isEmpty())
-        return fail(m_lastError);
-    if (!m_acts[m_act].done()) {
-        if (m_sinceBegin.elapsed() > kActLimit)
-            fail(tr("\"%1\" did not finish").arg(m_acts[m_act].name));
-        return;
-    }
-    if (!m_sinceDone.isValid())
-        m_sinceDone.start();
-    if (m_sinceDone.elapsed() < m_options.pauseMilliseconds)
-        return;
-    if (++m_act < m_acts.size())
-        return next();
-    m_ended = true;
-    m_poll.stop();
-    m_state->say(MessageLevel::Info, tr("Demo finished. All files are in %1.").arg(m_options.folder));
-    Q_EMIT finished(true);
-}
-
-void Demo::fail(const QString &why)
-{
-    if (m_ended)
-        return;
-    m_ended = true;
-    m_failure = why;
-    m_poll.stop();
-    m_state->stopRun();
-    Q_EMIT finished(false);
+    if (ok)
+        m_state->say(MessageLevel::Info, tr("Demo finished. All files are in %1.").arg(m_options.folder));
+    else
+        m_state->stopRun();
+    Q_EMIT finished(ok);
 }
 
 void Demo::moveBoundary()
@@ -208,7 +169,7 @@ void Demo::pictures()
         QCoreApplication::processEvents(QEventLoop::ExcludeUserInputEvents);
         const QString name = dock->objectName().toLower() + QStringLiteral(".png");
         if (!m_window->exportView(m_window->view(dock->objectName()), QDir(m_options.folder).filePath(name)))
-            return fail(m_lastError);
+            return fail(m_player.lastMessage());
     }
     m_window->docks().front()->raise();
     QCoreApplication::processEvents(QEventLoop::ExcludeUserInputEvents);
@@ -219,7 +180,7 @@ void Demo::exportEverything()
 {
     const QDir folder(m_options.folder);
     if (!m_state->savePlan(folder.filePath(QStringLiteral("plan.json"))))
-        return fail(m_lastError);
+        return fail(m_player.lastMessage());
     const std::string chrome = exporting::chromeTrace(m_state->measured());
     if (const Status status = writeFileAtomically(folder.filePath(QStringLiteral("trace.json")).toStdString(), chrome);
         !status)

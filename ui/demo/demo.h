@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include <QElapsedTimer>
 #include <QObject>
 #include <QString>
-#include <QTimer>
 
+#include "ui/script/act_player.h"
 #include "ui/shell/main_window.h"
 #include "ui/state/studio_state.h"
 
@@ -25,30 +24,25 @@ struct DemoOptions {
     int pauseMilliseconds = 0; ///< between two acts, for people who watch
 };
 
-/// Plays the acts one after the other: starts one, waits until it is done, goes on.
+/// The story as acts, played one after the other.
 class Demo final : public QObject {
     Q_OBJECT
 
 public:
     Demo(StudioState *state, MainWindow *window, DemoOptions options, QObject *parent = nullptr);
     void start();
-    [[nodiscard]] QString failure() const { return m_failure; } ///< empty: all went well so far
+    [[nodiscard]] QString failure() const { return m_player.failure(); } ///< empty: all went well so far
 
 Q_SIGNALS:
     void finished(bool ok);
 
 private:
-    struct Act {
-        QString name;
-        std::function<void()> begin;
-        std::function<bool()> done;
-    };
     void writeActs();
     void writePlanningActs();
     void writeRunActs();
-    void poll();
-    void next();
-    void fail(const QString &why);
+    void say(int act, int of, const QString &name);
+    void finish(bool ok);
+    void fail(const QString &why) { m_player.fail(why); }
     void moveBoundary();
     void picture(QWidget *widget, const QString &name);
     void pictures();
@@ -58,14 +52,8 @@ private:
     MainWindow *m_window;
     DemoOptions m_options;
     std::vector<Act> m_acts;
-    std::size_t m_act = 0;
-    QTimer m_poll;
-    QElapsedTimer m_sinceBegin;
-    QElapsedTimer m_sinceDone;
-    QString m_failure;
-    QString m_lastError;
+    ActPlayer m_player;
     double m_secondsBefore = 0;
-    bool m_ended = false;
 };
 
 } // namespace planloom::ui

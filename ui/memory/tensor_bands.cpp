@@ -76,6 +76,7 @@ void TensorBands::set(std::shared_ptr<const MemoryMoves> moves, DeviceId device)
     for (std::size_t t = 0; m_moves && t < m_moves->tensors.size(); ++t)
         if (!device.valid() || m_moves->tensors[t].device == device)
             m_rows.push_back(t);
+    setAccessibleDescription(tr("%1 tensors").arg(m_rows.size()));
     if (m_picked && std::find(m_rows.begin(), m_rows.end(), *m_picked) == m_rows.end())
         m_picked.reset();
     measure();

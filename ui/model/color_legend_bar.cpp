@@ -27,7 +27,8 @@ ColorLegendBar::ColorLegendBar(QWidget *parent) : QWidget(parent)
 void ColorLegendBar::set(ColorLegend legend)
 {
     m_legend = std::move(legend);
-    setAccessibleName(tr("Legend of the colours: %1").arg(text()));
+    setAccessibleName(tr("Legend of the colours"));
+    setAccessibleDescription(text());
     update();
 }
 

@@ -26,6 +26,7 @@ GraphOverview::GraphOverview(GraphCanvas *canvas) : QWidget(canvas), m_canvas(ca
     setCursor(Qt::PointingHandCursor);
     setToolTip(tr("The whole graph; click to go there"));
     setAccessibleName(tr("Overview of the graph"));
+    setAccessibleDescription(tr("A click moves the graph there"));
     hide();
 }
 

@@ -33,6 +33,7 @@ void TrafficMatrix::set(std::shared_ptr<const PlacementFigures> figures, SentFea
     m_sent = std::move(sent);
     if (!m_figures || m_sent.iterations == 0 || m_sent.bytes.size() != m_figures->features.size())
         m_sent = {};
+    setAccessibleDescription(tr("%1 connections").arg(m_figures ? m_figures->features.size() : 0));
     placeNote();
     update();
 }

@@ -70,6 +70,7 @@ SweepChart::SweepChart(QWidget *parent) : QWidget(parent), m_job(tr("Sweeps of a
 {
     setMouseTracking(true);
     setAccessibleName(tr("Sweeps of an iteration"));
+    setAccessibleDescription(tr("of plans that train by ADMM"));
 }
 
 void SweepChart::show(std::shared_ptr<const plan::Document> document)
@@ -86,6 +87,8 @@ void SweepChart::take(const Result<simulate::Sweeps> &sweeps)
     m_sweeps.reset();
     if (sweeps && sweeps->seconds > 0)
         m_sweeps = *sweeps;
+    setAccessibleDescription(m_sweeps ? tr("%1 steps in %2").arg(m_sweeps->steps).arg(secondsText(m_sweeps->seconds))
+                                      : m_problem);
     update();
 }
 

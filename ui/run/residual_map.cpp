@@ -48,6 +48,10 @@ void ResidualMap::set(run::Residuals residuals)
     for (const double norm : m_residuals.norms)
         m_least = norm > 0 ? std::min(m_least, norm) : m_least;
     m_least = std::max(m_least, m_most * std::pow(10, -kDecades));
+    setAccessibleDescription(tr("%1 constraints over %2 iterations, the largest residual %3")
+                                 .arg(m_residuals.names.size())
+                                 .arg(m_residuals.steps.size())
+                                 .arg(m_most, 0, 'g', 3));
     paintImage();
 }
 

@@ -11,6 +11,7 @@
 #include "ui/planview/plan_view.h"
 #include "ui/run/run_list_view.h"
 #include "ui/run/run_view.h"
+#include "ui/shell/guided_tour.h"
 #include "ui/shell/help_window.h"
 #include "ui/shell/laid_trace_dialog.h"
 #include "ui/shell/planner_dialog.h"
@@ -44,7 +45,6 @@ namespace planloom::ui {
 namespace {
 
 constexpr int kLeastViewHeight = 140; // a view is cut off below rather than the window by the screen
-constexpr int kLayoutVersion = 4;     // of saved docks: another number forgets them
 const QString kSessionPlan = QStringLiteral("session/plan");
 const QString kSessionModel = QStringLiteral("session/model");
 const QString kSessionCluster = QStringLiteral("session/cluster");
@@ -90,6 +90,7 @@ MainWindow::MainWindow(StudioState *state)
     makeStatusBar();
     makeStartPage();
     resetLayout();
+    loadKeys();
 
     connect(m_state, &StudioState::message, this,
             [this](MessageLevel level, const QString &text) { m_messages->show(level, text); });
@@ -131,7 +132,19 @@ QDockWidget *MainWindow::addView(View *view, const QString &name)
     view->setObjectName(name + QStringLiteral("View"));
     view->setAccessibleName(view->title());
     m_docks << dock;
+    nameCommands(view, name);
     return dock;
+}
+
+/// A command that has no key of its own may be given one that works in the whole window.
+void MainWindow::nameCommands(View *view, const QString &dockName)
+{
+    for (QAction *each : view->commands()) {
+        if (each->objectName().isEmpty())
+            each->setObjectName(dockName.toLower() + QLatin1Char('.') + actionName(each->text()));
+        if (each->shortcutContext() == Qt::WindowShortcut)
+            addAction(each);
+    }
 }
 
 void MainWindow::makeViews()
@@ -164,39 +177,9 @@ void MainWindow::makeStartPage()
     auto *page = new StartPage(m_state, m_models, m_clusters, this);
     connect(page, &StartPage::openAsked, this, &MainWindow::askForFiles);
     connect(page, &StartPage::planAsked, this, &MainWindow::askForPlan);
+    connect(page, &StartPage::tourAsked, this, &MainWindow::startTour);
     connect(page, &StartPage::chosen, this, [this](const QString &name) { open({name}); });
     static_cast<TimelineView *>(view(QStringLiteral("Timeline")))->setStartPage(page);
-}
-
-void MainWindow::resetLayout()
-{
-    QDockWidget *model = m_docks[0], *cluster = m_docks[1], *plan = m_docks[2], *timeline = m_docks[3],
-                *memory = m_docks[4], *run = m_docks[5], *placement = m_docks[6], *runs = m_docks[7],
-                *compare = m_docks[8];
-    for (QDockWidget *dock : std::as_const(m_docks)) {
-        removeDockWidget(dock);
-        dock->setFloating(false);
-    }
-    // The editors have the width of the window; inputs and results stand beside them.
-    addDockWidget(Qt::LeftDockWidgetArea, model);
-    addDockWidget(Qt::LeftDockWidgetArea, memory);
-    tabifyDockWidget(model, cluster);
-    tabifyDockWidget(memory, run);
-    addDockWidget(Qt::RightDockWidgetArea, plan);
-    addDockWidget(Qt::RightDockWidgetArea, timeline);
-    tabifyDockWidget(plan, placement);
-    tabifyDockWidget(timeline, runs);
-    tabifyDockWidget(runs, compare);
-    for (QDockWidget *dock : std::as_const(m_docks))
-        dock->show();
-    model->raise();
-    plan->raise();
-    memory->raise();
-    timeline->raise();
-    resizeDocks({model, plan}, {410, 990}, Qt::Horizontal);
-    resizeDocks({plan, timeline}, {330, 450}, Qt::Vertical);
-    resizeDocks({model, memory}, {410, 370}, Qt::Vertical);
-    static_cast<View *>(timeline->widget())->focusTarget()->setFocus();
 }
 
 void MainWindow::setAsks(bool asks)
@@ -233,14 +216,19 @@ void MainWindow::focusView(QDockWidget *dock)
 
 // --- opening
 
-void MainWindow::open(const QStringList &namesOrPaths)
+bool MainWindow::open(const QStringList &namesOrPaths)
 {
+    for (const QString &name : namesOrPaths)
+        if (isLink(name))
+            return openLink(name);
     const auto replaces = [](const QString &name) {
         const FileKind kind = classifyFile(name);
         return kind == FileKind::Model || kind == FileKind::Cluster || kind == FileKind::Plan || kind == FileKind::Run;
     };
     if (std::any_of(namesOrPaths.begin(), namesOrPaths.end(), replaces) && !mayDropPlan())
-        return;
+        return false;
+    if (!namesOrPaths.isEmpty())
+        Q_EMIT opened(namesOrPaths);
     QStringList traces;
     for (const QString &name : namesOrPaths) {
         if (classifyFile(name) == FileKind::ForeignTrace)
@@ -257,6 +245,7 @@ void MainWindow::open(const QStringList &namesOrPaths)
     }
     if (traces.size() > 1 && m_state->openTrace(traces))
         rememberFile(traces.last());
+    return true;
 }
 
 bool MainWindow::mayDropPlan()
@@ -359,6 +348,7 @@ void MainWindow::findPlan(const QString &model, const QString &cluster, const Pl
     const bool otherCluster = !cluster.isEmpty();
     if ((otherModel || otherCluster) && !mayDropPlan())
         return;
+    Q_EMIT planAsked(model, cluster, request, loss);
     m_lastRequest = request;
     m_hasPlanned = true;
     const auto modelBefore = m_state->model();
@@ -496,6 +486,9 @@ void MainWindow::saveSession()
     QSettings settings;
     settings.setValue(QStringLiteral("window/geometry"), saveGeometry());
     settings.setValue(QStringLiteral("window/docks"), saveState(kLayoutVersion));
+    settings.setValue(QStringLiteral("window/layout"), layoutName(m_layout));
+    for (auto each = m_layouts.constBegin(); each != m_layouts.constEnd(); ++each)
+        settings.setValue(QStringLiteral("window/layouts/") + each.key(), each.value());
     settings.setValue(QStringLiteral("window/theme"), static_cast<int>(currentThemeKind()));
     if (m_state->model() || m_state->cluster()) { // an empty window does not forget the last session
         const QString model = m_state->model() ? qt(m_state->model()->source) : QString();
@@ -512,6 +505,12 @@ bool MainWindow::restoreLayout()
 {
     const QSettings settings;
     restoreGeometry(settings.value(QStringLiteral("window/geometry")).toByteArray());
+    for (const Layout each : {Layout::Plan, Layout::Watch, Layout::Compare})
+        if (const auto saved = settings.value(QStringLiteral("window/layouts/") + layoutName(each)).toByteArray();
+            !saved.isEmpty())
+            m_layouts[layoutName(each)] = saved;
+    m_layout = layoutNamed(settings.value(QStringLiteral("window/layout")).toString()).value_or(Layout::Plan);
+    m_layoutActions[static_cast<int>(m_layout)]->setChecked(true);
     return restoreState(settings.value(QStringLiteral("window/docks")).toByteArray(), kLayoutVersion);
 }
 

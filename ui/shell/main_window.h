@@ -13,7 +13,10 @@
 #include <QToolBar>
 
 #include "ui/shell/command_palette.h"
+#include "ui/shell/key_map.h"
+#include "ui/shell/layouts.h"
 #include "ui/shell/message_bar.h"
+#include "ui/shell/view_link.h"
 #include "ui/widgets/elided_label.h"
 #include "ui/widgets/view.h"
 #include "ui/state/latest_job.h"
@@ -26,10 +29,12 @@
 namespace planloom::ui {
 
 class Autosave;
+class GuidedTour;
 class HelpWindow;
 class MemoryView;
 class RunView;
 class TimelineView;
+struct TourStep;
 
 /// The studio's window: one dock per view, menus, message bar, status line.
 class MainWindow final : public QMainWindow {
@@ -39,7 +44,9 @@ public:
     explicit MainWindow(StudioState *state);
     ~MainWindow() override;
 
-    void open(const QStringList &namesOrPaths);
+    /// Files, folders, names such as zoo:gpt2, and links (view_link.h). False: the user keeps an unsaved plan, or a
+    /// link is wrong.
+    bool open(const QStringList &namesOrPaths);
     /// Geometry and docks of the last session. Before the window is shown: the widths of docks in a maximised window
     /// are those of its final size. False if there are none: resetLayout() once it is shown.
     bool restoreLayout();
@@ -49,11 +56,32 @@ public:
     /// From now on unsaved plans are kept in @p folder (autosave.h).
     void keepUnsaved(const QString &folder);
     void saveSession();
-    void resetLayout(); ///< docks as on the first start
+    void resetLayout(); ///< docks as the layout in force has them at first
+    /// Arranges the docks as they were left the last time in @p layout.
+    void useLayout(Layout layout);
+    [[nodiscard]] Layout currentLayout() const { return m_layout; }
     [[nodiscard]] const QList<QDockWidget *> &docks() const { return m_docks; }
     [[nodiscard]] View *view(const QString &dockName) const; ///< "Timeline", ...; nullptr if there is none
     [[nodiscard]] MessageBar *messageBar() { return m_messages; }
     [[nodiscard]] QString statusText() const { return m_facts->text(); }
+    /// Commands of menus and views that have a name.
+    [[nodiscard]] std::vector<NamedAction> namedActions() const;
+    [[nodiscard]] KeyMap &keyMap() { return *m_keyMap; }
+    /// What is open and seen, for links and scripts.
+    [[nodiscard]] ViewFields viewFields() const;
+    /// Error: names a view, tab or device that is not there.
+    Status showFields(const ViewFields &fields);
+    [[nodiscard]] ViewLink viewLink() const;
+    /// False and a message if it cannot be read.
+    bool openLink(const QString &text);
+    /// Calls @p next when nothing is loaded, searched or simulated any more.
+    void whenSettled(std::function<void()> next);
+    /// Tools: what stands above the window adds to it.
+    [[nodiscard]] QMenu *toolsMenu() { return m_tools; }
+    /// Adds a command with a name to @p menu; its shortcut is configurable like those of the window's own.
+    QAction *action(QMenu *menu, const char *id, const QString &text, const QKeySequence &key, const QString &iconName,
+                    const std::function<void()> &run);
+    void loadKeys(); ///< after commands were added
     /// Everything that the palette offers now.
     [[nodiscard]] std::vector<Command> commands();
     /// Writes the view as .png or .svg. False and a message on failure.
@@ -79,7 +107,18 @@ public:
     /// The plan in @p path, which is said to have made the trace that is open. A warning if another plan did.
     void openPlanOfTrace(const QString &path);
     void showPalette(const QString &text = {});
+    void showPreferences();
+    void copyLink();
+    void askForLink();
+    /// Of what is open, or of the sample where nothing is.
+    void startTour();
     void showHelp(const QString &page);
+
+Q_SIGNALS:
+    void opened(const QStringList &namesOrPaths);
+    void planAsked(const QString &model, const QString &cluster, const planloom::ui::PlanRequest &request,
+                   const std::vector<std::string> &loss);
+    void saved(const QString &path); ///< the plan
 
 protected:
     void closeEvent(QCloseEvent *event) override;
@@ -88,18 +127,25 @@ protected:
     void changeEvent(QEvent *event) override;
 
 private:
-    QAction *action(QMenu *menu, const QString &text, const QKeySequence &key, const QString &iconName,
-                    const std::function<void()> &run);
+    static constexpr int kLayoutVersion = 4; ///< of saved docks: another number forgets them
+
     QDockWidget *addView(View *view, const QString &name);
     void makeViews();
     void makeMenus();
     void makeFileMenu();
     void makeEditAndPlanMenus();
     void makeViewMenu();
+    void makeWindowMenu();
     void makeHelpMenu();
     void makeToolBar();
     void makeStatusBar();
     void makeStartPage();
+    void nameCommands(View *view, const QString &dockName);
+    void arrangeDocks();
+    [[nodiscard]] QDockWidget *dockNamed(const QString &name) const;
+    Status selectFields(const ViewFields &fields);
+    [[nodiscard]] std::vector<TourStep> tourSteps();
+    [[nodiscard]] QWidget *toolButton(const char *iconName);
     void openModelMenu(QMenu *menu);
     void openClusterMenu(QMenu *menu);
     void openRecentMenu();
@@ -132,6 +178,12 @@ private:
     QMenu *m_clusters = nullptr;
     QMenu *m_recent = nullptr;
     QMenu *m_docksMenu = nullptr;
+    QMenu *m_tools = nullptr;
+    QToolBar *m_toolBar = nullptr;
+    QList<QAction *> m_layoutActions; ///< by Layout
+    Layout m_layout = Layout::Plan;
+    QHash<QString, QByteArray> m_layouts; ///< docks as they were left, by layoutName()
+    std::unique_ptr<KeyMap> m_keyMap;
     QAction *m_save = nullptr;
     QAction *m_plan = nullptr;
     QAction *m_train = nullptr;

@@ -24,12 +24,15 @@
 #include <QPixmap>
 #include <QSvgGenerator>
 
+#include <utility>
+
 namespace planloom::ui {
 
-QAction *MainWindow::action(QMenu *menu, const QString &text, const QKeySequence &key, const QString &iconName,
-                            const std::function<void()> &run)
+QAction *MainWindow::action(QMenu *menu, const char *id, const QString &text, const QKeySequence &key,
+                            const QString &iconName, const std::function<void()> &run)
 {
     auto *made = new QAction(text, this);
+    made->setObjectName(QString::fromLatin1(id));
     made->setShortcut(key);
     connect(made, &QAction::triggered, this, run);
     if (!iconName.isEmpty()) {
@@ -46,18 +49,21 @@ void MainWindow::makeMenus()
     makeFileMenu();
     makeEditAndPlanMenus();
     makeViewMenu();
+    m_tools = menuBar()->addMenu(tr("&Tools"));
+    m_tools->menuAction()->setVisible(false); // nothing is in it
+    makeWindowMenu();
     makeHelpMenu();
 }
 
 void MainWindow::makeFileMenu()
 {
     QMenu *file = menuBar()->addMenu(tr("&File"));
-    action(file, tr("&Open…"), QKeySequence::Open, QStringLiteral("open"), [this] { askForFiles(); });
+    action(file, "file.open", tr("&Open…"), QKeySequence::Open, QStringLiteral("open"), [this] { askForFiles(); });
     QMenu *model = m_models = file->addMenu(tr("Open &model"));
     QMenu *cluster = m_clusters = file->addMenu(tr("Open &cluster"));
     connect(model, &QMenu::aboutToShow, this, [this, model] { openModelMenu(model); });
     connect(cluster, &QMenu::aboutToShow, this, [this, cluster] { openClusterMenu(cluster); });
-    action(file, tr("Open a &graph…"), {}, {}, [this] {
+    action(file, "file.open-graph", tr("Open a &graph…"), {}, {}, [this] {
         const QString folder = QFileDialog::getExistingDirectory(this, tr("Open the folder of a graph"));
         if (!folder.isEmpty())
             open({folder});
@@ -68,35 +74,40 @@ void MainWindow::makeFileMenu()
     openClusterMenu(cluster);
     openRecentMenu();
     file->addSeparator();
-    m_save = action(file, tr("&Save plan"), QKeySequence::Save, QStringLiteral("save"), [this] { savePlan(false); });
-    m_needPlan << m_save << action(file, tr("Save plan &as…"), QKeySequence::SaveAs, {}, [this] { savePlan(true); });
+    m_save = action(file, "file.save", tr("&Save plan"), QKeySequence::Save, QStringLiteral("save"),
+                    [this] { savePlan(false); });
+    m_needPlan << m_save << action(file, "file.save-as", tr("Save plan &as…"), QKeySequence::SaveAs, {}, [this] {
+        savePlan(true);
+    });
     QMenu *exports = file->addMenu(tr("&Export"));
-    m_needPlan << action(exports, tr("&Plan for another program…"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_E), {},
-                         [this] { askForExport(); });
-    action(exports, tr("&View as image…"), QKeySequence(Qt::CTRL | Qt::Key_E), QStringLiteral("export"),
-           [this] { exportCurrentView(); });
-    m_needPlan << action(exports, tr("&Timeline as Chrome trace…"), {}, {}, [this] { exportTimeline(); });
-    m_needPlan << action(exports, tr("Timeline as Pe&rfetto trace…"), {}, {}, [this] { exportPerfetto(); });
-    action(exports, tr("&Model as Graphviz DOT…"), {}, {}, [this] { exportGraph(); });
+    m_needPlan << action(exports, "file.export-plan", tr("&Plan for another program…"),
+                         QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_E), {}, [this] { askForExport(); });
+    action(exports, "file.export-view", tr("&View as image…"), QKeySequence(Qt::CTRL | Qt::Key_E),
+           QStringLiteral("export"), [this] { exportCurrentView(); });
+    m_needPlan << action(exports, "file.export-chrome", tr("&Timeline as Chrome trace…"), {}, {},
+                         [this] { exportTimeline(); });
+    m_needPlan << action(exports, "file.export-perfetto", tr("Timeline as Pe&rfetto trace…"), {}, {},
+                         [this] { exportPerfetto(); });
+    action(exports, "file.export-dot", tr("&Model as Graphviz DOT…"), {}, {}, [this] { exportGraph(); });
     file->addSeparator();
     QMenu *imports = file->addMenu(tr("&Import"));
-    action(imports, tr("&Configuration of another program…"), {}, {}, [this] {
+    action(imports, "file.import-setup", tr("&Configuration of another program…"), {}, {}, [this] {
         const QString path =
             QFileDialog::getOpenFileName(this, tr("Megatron-LM arguments, DeepSpeed or torchtitan configuration"), {},
                                          tr("Configurations (*.args *.sh *.txt *.json *.toml);;All files (*)"));
-        if (!path.isEmpty())
-            m_state->importSetup(path);
+        if (!path.isEmpty() && m_state->importSetup(path))
+            Q_EMIT opened({path});
     });
-    m_needPlan << action(imports, tr("&Pipeline schedule (PyTorch CSV)…"), {}, {}, [this] {
+    m_needPlan << action(imports, "file.import-schedule", tr("&Pipeline schedule (PyTorch CSV)…"), {}, {}, [this] {
         const QString path = QFileDialog::getOpenFileName(this, tr("Schedule of torch.distributed.pipelining"), {},
                                                           tr("Schedules (*.csv);;All files (*)"));
-        if (!path.isEmpty())
-            m_state->importOrder(path);
+        if (!path.isEmpty() && m_state->importOrder(path))
+            Q_EMIT opened({path});
     });
     m_needPlan << action(imports, tr("&Lay a trace over this plan…"), {}, {}, [this] { askForLaidTrace(); });
     m_laid = action(file, tr("How the trace &lies over the plan…"), {}, {}, [this] { showLaidTrace(); });
     file->addSeparator();
-    action(file, tr("&Quit"), QKeySequence::Quit, {}, [this] { close(); });
+    action(file, "file.quit", tr("&Quit"), QKeySequence::Quit, {}, [this] { close(); });
 }
 
 void MainWindow::openModelMenu(QMenu *menu)
@@ -137,9 +148,11 @@ void MainWindow::makeEditAndPlanMenus()
     QAction *undo = m_state->undoStack()->createUndoAction(this);
     undo->setShortcut(QKeySequence::Undo);
     undo->setData(QStringLiteral("undo"));
+    undo->setObjectName(QStringLiteral("edit.undo"));
     QAction *redo = m_state->undoStack()->createRedoAction(this);
     redo->setShortcuts({QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_Z), QKeySequence(Qt::CTRL | Qt::Key_Y)});
     redo->setData(QStringLiteral("redo"));
+    redo->setObjectName(QStringLiteral("edit.redo"));
     undo->setIconText(tr("Undo")); // the menu names the edit; the tool bar must not change its width
     redo->setIconText(tr("Redo"));
     for (QAction *each : {undo, redo}) {
@@ -148,13 +161,17 @@ void MainWindow::makeEditAndPlanMenus()
         m_actions << each;
     }
     edit->addSeparator();
-    action(edit, tr("&Go to…"), QKeySequence(Qt::CTRL | Qt::Key_P), {}, [this] { showPalette(tr("Go to ")); });
-    action(edit, tr("Command &palette…"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_P), QStringLiteral("palette"),
-           [this] { showPalette(); });
-    action(edit, tr("&Clear the selection"), {}, {}, [this] { m_state->clearSelection(); });
+    action(edit, "edit.go-to", tr("&Go to…"), QKeySequence(Qt::CTRL | Qt::Key_P), {},
+           [this] { showPalette(tr("Go to ")); });
+    action(edit, "edit.palette", tr("Command &palette…"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_P),
+           QStringLiteral("palette"), [this] { showPalette(); });
+    action(edit, "edit.clear-selection", tr("&Clear the selection"), {}, {}, [this] { m_state->clearSelection(); });
+    edit->addSeparator();
+    action(edit, "edit.preferences", tr("Pre&ferences…"), QKeySequence(Qt::CTRL | Qt::Key_Comma), {},
+           [this] { showPreferences(); });
 
     QMenu *plan = menuBar()->addMenu(tr("&Plan"));
-    m_plan = action(plan, tr("&Find a plan…"), QKeySequence(Qt::CTRL | Qt::Key_F5), QStringLiteral("plan"),
+    m_plan = action(plan, "plan.find", tr("&Find a plan…"), QKeySequence(Qt::CTRL | Qt::Key_F5), QStringLiteral("plan"),
                     [this] { askForPlan(); });
     auto *alternatives = plan->addMenu(tr("&Alternatives"));
     connect(alternatives, &QMenu::aboutToShow, this, [this, alternatives] {
@@ -171,14 +188,14 @@ void MainWindow::makeEditAndPlanMenus()
     });
 
     QMenu *run = menuBar()->addMenu(tr("&Run"));
-    m_train = action(run, tr("&Train the plan…"), QKeySequence(Qt::Key_F5), QStringLiteral("train"),
+    m_train = action(run, "run.train", tr("&Train the plan…"), QKeySequence(Qt::Key_F5), QStringLiteral("train"),
                      [this] { askForTraining(); });
-    m_stop = action(run, tr("&Stop after this step"), QKeySequence(Qt::SHIFT | Qt::Key_F5), QStringLiteral("stop"),
-                    [this] { m_state->stopRun(); });
-    m_resume = action(run, tr("&Resume the run…"), {}, {}, [this] { askToResume(); });
+    m_stop = action(run, "run.stop", tr("&Stop after this step"), QKeySequence(Qt::SHIFT | Qt::Key_F5),
+                    QStringLiteral("stop"), [this] { m_state->stopRun(); });
+    m_resume = action(run, "run.resume", tr("&Resume the run…"), {}, {}, [this] { askToResume(); });
     m_resume->setStatusTip(tr("Continue the run from its newest checkpoint"));
     run->addSeparator();
-    action(run, tr("&Open a run…"), {}, {}, [this] { askForRun(); });
+    action(run, "run.open", tr("&Open a run…"), {}, {}, [this] { askForRun(); });
 }
 
 void MainWindow::makeViewMenu()
@@ -186,29 +203,58 @@ void MainWindow::makeViewMenu()
     m_docksMenu = menuBar()->addMenu(tr("&View"));
     int number = 1;
     for (QDockWidget *dock : std::as_const(m_docks))
-        action(m_docksMenu, dock->windowTitle(), QKeySequence(QStringLiteral("Ctrl+%1").arg(number++)), {},
-               [this, dock] { focusView(dock); });
+        action(m_docksMenu, qPrintable(QStringLiteral("view.") + dock->objectName().toLower()), dock->windowTitle(),
+               QKeySequence(QStringLiteral("Ctrl+%1").arg(number++)), {}, [this, dock] { focusView(dock); });
     m_docksMenu->addSeparator();
     QMenu *shown = m_docksMenu->addMenu(tr("&Panels"));
     for (QDockWidget *dock : std::as_const(m_docks))
         shown->addAction(dock->toggleViewAction());
-    action(m_docksMenu, tr("&Reset layout"), {}, {}, [this] { resetLayout(); });
+    m_docksMenu->addSeparator();
+    action(m_docksMenu, "view.copy-link", tr("&Copy a link to this view"), {}, {}, [this] { copyLink(); });
+    action(m_docksMenu, "view.open-link", tr("Open a &link…"), QKeySequence(Qt::CTRL | Qt::Key_L), {},
+           [this] { askForLink(); });
     m_docksMenu->addSeparator();
     QMenu *themes = m_docksMenu->addMenu(tr("&Theme"));
-    const QStringList names{tr("Follow system"), tr("Light"), tr("Dark"), tr("High contrast")};
-    for (int kind = 0; kind < names.size(); ++kind)
-        action(themes, names[kind], {}, {}, [this, kind] { setTheme(kind); });
+    int kind = 0;
+    for (const auto &[id, name] :
+         {std::pair("view.theme-system", tr("Follow system")), std::pair("view.theme-light", tr("Light")),
+          std::pair("view.theme-dark", tr("Dark")), std::pair("view.theme-high-contrast", tr("High contrast"))})
+        action(themes, id, name, {}, {}, [this, kind = kind++] { setTheme(kind); });
+}
+
+void MainWindow::makeWindowMenu()
+{
+    QMenu *window = menuBar()->addMenu(tr("&Window"));
+    QMenu *layouts = window->addMenu(tr("&Layouts"));
+    auto *group = new QActionGroup(this);
+    const std::pair<const char *, QString> about[] = {
+        {"window.layout-plan", tr("Plan and its timeline are large, model and memory stand beside them")},
+        {"window.layout-watch", tr("Run and memory beside the timeline, the list of runs below")},
+        {"window.layout-compare", tr("The list of runs beside two of them, compared")}};
+    for (const Layout layout : {Layout::Plan, Layout::Watch, Layout::Compare}) {
+        const auto &[id, tip] = about[static_cast<std::size_t>(layout)];
+        QAction *each = action(layouts, id, layoutTitle(layout), {}, {}, [this, layout] { useLayout(layout); });
+        each->setCheckable(true);
+        each->setStatusTip(tip);
+        each->setToolTip(tip);
+        group->addAction(each);
+        m_layoutActions << each;
+    }
+    layouts->setToolTipsVisible(true);
+    m_layoutActions.front()->setChecked(true);
+    action(window, "window.reset-layout", tr("&Reset layout"), {}, {}, [this] { resetLayout(); });
 }
 
 void MainWindow::makeHelpMenu()
 {
     QMenu *help = menuBar()->addMenu(tr("&Help"));
-    action(help, tr("&Help"), QKeySequence::HelpContents, QStringLiteral("help"),
+    action(help, "help.contents", tr("&Help"), QKeySequence::HelpContents, QStringLiteral("help"),
            [this] { showHelp(QStringLiteral("studio/tour.md")); });
-    action(help, tr("&Keys and mouse"), QKeySequence(QStringLiteral("Ctrl+?")), {},
+    action(help, "help.keys", tr("&Keys and mouse"), QKeySequence(QStringLiteral("Ctrl+?")), {},
            [this] { showHelp(QStringLiteral("studio/keys.md")); });
+    action(help, "help.tour", tr("Guided &tour"), {}, {}, [this] { startTour(); });
     help->addSeparator();
-    action(help, tr("&About Planloom"), {}, {}, [this] {
+    action(help, "help.about", tr("&About Planloom"), {}, {}, [this] {
         QMessageBox::about(
             this, tr("About Planloom"),
             tr("<b>Planloom %1</b><p>Plans, simulates, runs and explains the parallel training of neural networks.</p>"
@@ -221,7 +267,7 @@ void MainWindow::makeHelpMenu()
 
 void MainWindow::makeToolBar()
 {
-    auto *bar = addToolBar(tr("Main"));
+    auto *bar = m_toolBar = addToolBar(tr("Main"));
     bar->setObjectName(QStringLiteral("MainToolBar"));
     bar->setMovable(false);
     bar->setIconSize({20, 20});
@@ -266,6 +312,7 @@ bool MainWindow::savePlan(bool ask)
     rememberFile(path);
     refreshTitle();
     m_state->say(MessageLevel::Info, tr("Saved %1").arg(path));
+    Q_EMIT saved(path);
     return true;
 }
 

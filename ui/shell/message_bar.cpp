@@ -28,6 +28,7 @@ MessageBar::MessageBar(QWidget *parent)
       m_close(new QToolButton(this))
 {
     setObjectName(QStringLiteral("messageBar"));
+    setAccessibleName(tr("No message")); // until there is one
     m_text->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred); // a long message is cut
     m_text->setTextFormat(Qt::PlainText);
     m_text->installEventFilter(this);

@@ -20,14 +20,6 @@ constexpr int kRecentLimit = 10;
 constexpr int kRecentShown = 5;
 const QString kRecentKey = QStringLiteral("session/recent");
 
-/// Empty if the samples are not installed.
-QString samplePlan()
-{
-    const QString folder = resourceFolder(QStringLiteral("samples"));
-    const QString path = folder + QStringLiteral("/gpt-nano.plan.json");
-    return !folder.isEmpty() && QFileInfo::exists(path) ? path : QString();
-}
-
 /// The file's own name, with its folder where another of @p all has the same; what is no file as it stands.
 QString shortName(const QString &name, const QStringList &all)
 {
@@ -50,6 +42,13 @@ QLabel *heading(const QString &text, QWidget *parent)
 }
 
 } // namespace
+
+QString samplePlan()
+{
+    const QString folder = resourceFolder(QStringLiteral("samples"));
+    const QString path = folder + QStringLiteral("/gpt-nano.plan.json");
+    return !folder.isEmpty() && QFileInfo::exists(path) ? path : QString();
+}
 
 QStringList recentFiles() { return QSettings().value(kRecentKey).toStringList(); }
 
@@ -79,6 +78,8 @@ StartPage::StartPage(StudioState *state, QMenu *models, QMenu *clusters, QWidget
     auto *sample = new QPushButton(tr("Open the &sample"), this);
     sample->setToolTip(tr("A plan of a small GPT on four CPU devices, which can be trained on this machine"));
     sample->setVisible(!samplePlan().isEmpty());
+    auto *tour = new QPushButton(tr("Take the &tour"), this);
+    tour->setToolTip(tr("Five steps over the window, with the sample"));
 
     for (QPushButton *step : {m_model, m_cluster, m_plan})
         step->setStyleSheet(QStringLiteral("QPushButton { text-align: left; padding: 4px 8px; }"));
@@ -92,6 +93,7 @@ StartPage::StartPage(StudioState *state, QMenu *models, QMenu *clusters, QWidget
     auto *files = new QHBoxLayout;
     files->addWidget(open);
     files->addWidget(sample);
+    files->addWidget(tour);
     files->addStretch(1);
     m_recent->setSpacing(0);
     auto *layout = new QVBoxLayout(this);
@@ -110,6 +112,7 @@ StartPage::StartPage(StudioState *state, QMenu *models, QMenu *clusters, QWidget
 
     connect(open, &QPushButton::clicked, this, &StartPage::openAsked);
     connect(m_plan, &QPushButton::clicked, this, &StartPage::planAsked);
+    connect(tour, &QPushButton::clicked, this, &StartPage::tourAsked);
     connect(sample, &QPushButton::clicked, this, [this] { Q_EMIT chosen(samplePlan()); });
     for (const auto signal : {&StudioState::modelChanged, &StudioState::clusterChanged})
         connect(m_state, signal, this, &StartPage::refreshSteps);

@@ -23,6 +23,7 @@ public:
 Q_SIGNALS:
     void openAsked();
     void planAsked();
+    void tourAsked();
     void chosen(const QString &nameOrPath); ///< the sample, or a recent file
 
 protected:
@@ -41,6 +42,8 @@ private:
     QVBoxLayout *m_recent;
 };
 
+/// A plan that can be trained on this machine. Empty if the samples are not installed.
+QString samplePlan();
 /// Names and paths that were opened, newest first. At most ten.
 QStringList recentFiles();
 void rememberFile(const QString &nameOrPath);

@@ -136,6 +136,13 @@ void TimelineViewport::showAll()
     moved();
 }
 
+void TimelineViewport::showRange(double begin, double end)
+{
+    remember();
+    m_axis.show(begin, end, 0);
+    moved();
+}
+
 void TimelineViewport::showStep(int step)
 {
     if (!m_model.hasStep(step))

@@ -55,6 +55,7 @@ public:
     void zoomBy(double factor);
     void zoomAt(double factor, double x); ///< around the time at @p x of the widget
     void showAll();
+    void showRange(double begin, double end); ///< nanoseconds
     void showStep(int step);
     void fit(const TimelineModel::Slice &slice);
     /// The range, else the slice, else all; again: back to all.

@@ -50,6 +50,7 @@ void PlainChart::setTitles(const QString &xTitle, const QString &yTitle)
 {
     m_x->setTitleText(xTitle);
     m_y->setTitleText(yTitle);
+    setAccessibleDescription(yTitle.isEmpty() ? tr("over %1").arg(xTitle) : tr("%1 over %2").arg(yTitle, xTitle));
 }
 
 void PlainChart::attach(QAbstractSeries *series)

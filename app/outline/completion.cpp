@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "app/planloom/completion.h"
+#include "app/outline/completion.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -69,7 +69,45 @@ std::string zshOption(const OptionOutline &option)
     return text;
 }
 
+/// A name of a shell function.
+std::string functionName(const std::string &program)
+{
+    std::string name = "_";
+    for (const char c : program)
+        name += c == '-' ? '_' : c;
+    return name;
+}
+
 } // namespace
+
+std::string bashCompletion(const VerbOutline &program)
+{
+    const std::string function = functionName(program.name);
+    std::string values;
+    for (const OptionOutline &option : program.options) {
+        if (!option.takesValue)
+            continue;
+        const std::string reply = option.choices.empty()
+            ? "return"
+            : fmt::format("COMPREPLY=($(compgen -W {} -- \"$word\")); return",
+                          shellText(fmt::format("{}", fmt::join(option.choices, " "))));
+        values += fmt::format("        {}) {} ;;\n", fmt::join(option.names, "|"), reply);
+    }
+    return fmt::format(R"(# bash completion of {0}, written by "{0} --completion"
+{1}()
+{{
+    local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}}
+    COMPREPLY=()
+    case $before in
+{2}    esac
+    if [[ $word == -* ]]; then
+        COMPREPLY=($(compgen -W {3} -- "$word"))
+    fi
+}}
+complete -o bashdefault -o default -F {1} {0}
+)",
+                       program.name, function, values, shellText(namesOf(program)));
+}
 
 std::string bashCompletion(const std::vector<VerbOutline> &verbs)
 {
