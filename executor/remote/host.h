@@ -14,11 +14,11 @@ namespace planloom::remote {
 ///     keep {items}                   what was sent is checked and put in the cache
 ///     start {plan, settings, ...}    a run, by a process that goes on without the session (kept_run.h); its id
 ///     stop {run}                     the run ends after its step; asked twice, by force
-///     join {run, plan, settings, ...} keeps what a run over several hosts needs here (guard.h), until standard input
-///     ends resume {run, settings, ...}    a run that has ended goes on where its newest checkpoint is, likewise clean
-///     {days}                   removes what ended runs have left (clean.h) leave {run}                    what a join
-///     has left is removed follow {run, have, checkpoints} its files as they grow (follow.h), until it ends or standard
-///     input does
+///     join {run, plan, ...}          a host's part in a run over several (guard.h), until standard input ends
+///     leave {run}                    what a join has left is removed
+///     resume {run, settings, ...}    a run that has ended goes on where its newest checkpoint is, kept likewise
+///     clean {days}                   removes what ended runs have left (clean.h)
+///     follow {run, have, checkpoints} its files as they grow (follow.h), until it ends or standard input does
 /// @p gpus: names of those that this machine can use. Nothing else is run, and no path is taken from a request but
 /// isSafePath() ones beneath the cache.
 int serveHost(const std::vector<std::string> &gpus);
