@@ -124,7 +124,8 @@ private Q_SLOTS:
                  turned.out.constData());
         const Done inspect = run({"inspect", "torch.json", "--plan", "chain.json", "--json"});
         QVERIFY2(inspect.status == 0, inspect.err.constData());
-        QCOMPARE(QJsonDocument::fromJson(inspect.out).object()["over_plan"]["overlay"], QJsonValue(laid["overlay"]));
+        QCOMPARE(QJsonDocument::fromJson(inspect.out).object().value("over_plan").toObject().value("overlay"),
+                 QJsonValue(laid["overlay"]));
         const Done noTrace = run({"inspect", "chain.json", "--plan", "chain.json"});
         QVERIFY2(noTrace.status == 2 && noTrace.err.contains("is no trace; leave --plan out"), noTrace.err.constData());
         // Kernels of another program: said, not guessed.
@@ -132,7 +133,8 @@ private Q_SLOTS:
         QVERIFY(write(at("other.kineto.json"), QByteArray::fromStdString(ranks.textOf(0))));
         const Done other = run({"compare", "chain.json", "other.kineto.json", "--json"});
         QVERIFY2(other.status == 0, other.err.constData());
-        QCOMPARE(QJsonDocument::fromJson(other.out).object()["overlay"]["certainty"].toString(), "low");
+        QCOMPARE(QJsonDocument::fromJson(other.out).object().value("overlay").toObject().value("certainty"),
+                 QJsonValue("low"));
     }
 
     void memorySnapshot()

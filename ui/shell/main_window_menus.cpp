@@ -104,8 +104,10 @@ void MainWindow::makeFileMenu()
         if (!path.isEmpty() && m_state->importOrder(path))
             Q_EMIT opened({path});
     });
-    m_needPlan << action(imports, tr("&Lay a trace over this plan…"), {}, {}, [this] { askForLaidTrace(); });
-    m_laid = action(file, tr("How the trace &lies over the plan…"), {}, {}, [this] { showLaidTrace(); });
+    m_needPlan << action(imports, "file.lay-trace", tr("&Lay a trace over this plan…"), {}, {},
+                         [this] { askForLaidTrace(); });
+    m_laid =
+        action(file, "file.laid-trace", tr("How the trace &lies over the plan…"), {}, {}, [this] { showLaidTrace(); });
     file->addSeparator();
     action(file, "file.quit", tr("&Quit"), QKeySequence::Quit, {}, [this] { close(); });
 }
