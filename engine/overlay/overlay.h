@@ -66,8 +66,8 @@ struct Overlay {
     double timeMatched = 0;
     std::int64_t sizesAgree = 0; ///< operators whose parameters the trace has the sizes of, and they are the model's
     std::int64_t sizesDiffer = 0;
-    double confidence = 0; ///< the smallest of `found`, `timeMatched` and, where sizes are known, the share that
-                           ///< agrees; at most 0.85 for kernels without operators
+    double confidence = 0;    ///< the smallest of `found`, `timeMatched` and, where sizes are known, the share that
+                              ///< agrees; at most 0.85 for kernels without operators
     std::int64_t byScope = 0; ///< pairs of a step whose range is called like the model's scope
     std::vector<Laid> processes;
     std::vector<Row> layers;
