@@ -135,13 +135,13 @@ void TestStudioProgram::wrongScriptsAreRefused()
     const QString path = m_folder.filePath(QStringLiteral("b.planloom"));
     QVERIFY(writeText(path, "planloom-script 1\nopen zoo:mlp\nshow size=2\n"));
     QCOMPARE(run({QStringLiteral("--play"), QStringLiteral("b.planloom")}), 2); // nothing is played
-    QVERIFY2(m_said.startsWith(
+    QVERIFY2(m_said.contains(
                  QStringLiteral("planloom-studio: error: b.planloom:3: there is no key 'size'; use one of")),
              qPrintable(m_said));
     QVERIFY(writeText(path, "planloom-script 1\nopen missing.json\n"));
     QCOMPARE(run({QStringLiteral("--play"), QStringLiteral("b.planloom")}), 1); // as far as it goes
     QVERIFY2(m_said.contains(QStringLiteral("b.planloom:2: missing.json")), qPrintable(m_said));
-    QCOMPARE(m_said.count(QLatin1Char('\n')), 1);
+    QCOMPARE(m_said.count(QStringLiteral("planloom-studio: error: ")), 1);
     QCOMPARE(run({QStringLiteral("--play"), QStringLiteral("none.planloom")}), 2);
     QVERIFY2(m_said.contains(QStringLiteral("none.planloom")), qPrintable(m_said));
 }
