@@ -46,6 +46,8 @@ private Q_SLOTS:
     void eventsWithinAnEventAreItsOwn();
     void anAllowedEventIsNoFailure();
     void aSlowEventFailsItsTest();
+    void newMemoryIsCounted();
+    void slowMemoryIsNoSlowEvent();
     void targetsAreNamed();
     void ratiosAreAboveOneWhereTargetsAreMissed();
     void filesHoldWhatIsAskedFor();
@@ -156,6 +158,44 @@ void TestBench::aSlowEventFailsItsTest()
     QEvent event(QEvent::User);
     QEXPECT_FAIL("", "that a slow event fails the test that it is in", Abort);
     QCoreApplication::sendEvent(&burner, &event);
+}
+
+void TestBench::newMemoryIsCounted()
+{
+    constexpr std::int64_t kPages = 2048;
+    std::vector<HandledEvent> seen;
+    EventWatch watch;
+    watch.onSlow(0, [&](const HandledEvent &event) { seen.push_back(event); });
+    const QEvent event(QEvent::User);
+    const auto touch = [] {
+        testing::pageMilliseconds(); // 8 MiB
+        return true;
+    };
+    watch.measure(this, &event, [&] {
+        touch();
+        QEventLoop loop; // its events' pages are their own
+        QTimer::singleShot(0, &loop, [&] {
+            watch.measure(&loop, &event, touch);
+            loop.quit();
+        });
+        loop.exec();
+        return true;
+    });
+    QCOMPARE(seen.size(), std::size_t(2));
+    for (const HandledEvent &each : seen)
+        QVERIFY2(each.pages >= kPages && each.pages < kPages * 3 / 2, qPrintable(QString::number(each.pages)));
+}
+
+/// Only what pages take more than elsewhere is added: work is judged as before.
+void TestBench::slowMemoryIsNoSlowEvent()
+{
+    HandledEvent event{QStringLiteral("QTimer"), QStringLiteral("Timer"), 0, 10'000};
+    QCOMPARE(testing::mostMilliseconds(event, 1, 0.0005), EventWatch::kLimit);
+    QCOMPARE(testing::mostMilliseconds(event, 1, 0), EventWatch::kLimit);
+    QCOMPARE(testing::mostMilliseconds(event, 1, 0.0155), EventWatch::kLimit + 150);
+    QCOMPARE(testing::mostMilliseconds(event, 2, 0.0155), 2 * EventWatch::kLimit + 150);
+    event.pages = 0;
+    QCOMPARE(testing::mostMilliseconds(event, 1, 0.0155), EventWatch::kLimit);
 }
 
 void TestBench::targetsAreNamed()

@@ -4,6 +4,8 @@
 #include <QMetaEnum>
 #include <QThread>
 
+#include <sys/resource.h>
+
 #include <ctime>
 #include <utility>
 
@@ -16,6 +18,13 @@ double threadMilliseconds()
     return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
 }
 
+std::int64_t threadPages()
+{
+    rusage used{};
+    getrusage(RUSAGE_THREAD, &used);
+    return used.ru_minflt;
+}
+
 bool EventWatch::measure(const QObject *receiver, const QEvent *event, const std::function<bool()> &handle)
 {
     const int loop = QThread::currentThread()->loopLevel();
@@ -26,25 +35,29 @@ bool EventWatch::measure(const QObject *receiver, const QEvent *event, const std
     const QString name = receiver->objectName();
     const int type = event->type();
     m_frames.push_back({loop});
+    const std::int64_t pagesBefore = threadPages();
     const double begin = threadMilliseconds();
     const bool handled = handle();
     const double whole = threadMilliseconds() - begin;
-    const double own = whole - m_frames.back().nested;
+    const std::int64_t pages = threadPages() - pagesBefore;
+    const Frame within = m_frames.back();
     m_frames.pop_back();
-    if (!m_frames.empty())
+    if (!m_frames.empty()) {
         m_frames.back().nested += whole;
-    note(kind, name, type, own);
+        m_frames.back().nestedPages += pages;
+    }
+    note(kind, name, type, whole - within.nested, pages - within.nestedPages);
     return handled;
 }
 
-void EventWatch::note(const char *receiver, const QString &name, int type, double milliseconds)
+void EventWatch::note(const char *receiver, const QString &name, int type, double milliseconds, std::int64_t pages)
 {
     ++m_events;
     if (milliseconds <= m_slowest.milliseconds && milliseconds <= m_limit)
         return;
     const char *const key = QMetaEnum::fromType<QEvent::Type>().valueToKey(type);
     const HandledEvent event{QLatin1String(receiver) + (name.isEmpty() ? QString() : QLatin1Char(' ') + name),
-                             key ? QString::fromLatin1(key) : QString::number(type), milliseconds};
+                             key ? QString::fromLatin1(key) : QString::number(type), milliseconds, pages};
     if (milliseconds > m_slowest.milliseconds)
         m_slowest = event;
     if (milliseconds <= m_limit)

@@ -7,6 +7,7 @@
 #include <QString>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -14,17 +15,20 @@ namespace planloom::ui {
 
 /// Processor time of the calling thread, milliseconds. Work of other threads and programs does not count in it.
 double threadMilliseconds();
+/// Pages of memory that the kernel has provided to the calling thread, each when it was touched first.
+std::int64_t threadPages();
 
 /// One event that the UI thread has handled.
 struct HandledEvent {
     QString receiver; ///< class, and the object's name where it has one: "TimelineCanvas canvas"
     QString type;     ///< "Paint"
     double milliseconds = 0;
+    std::int64_t pages = 0; ///< of memory that was new to it (threadPages)
 };
 
 /// Measures each event by the processor time that its handling takes. What is sent or posted and handled while another
 /// event is handled is a part of that one, but for events of a loop of its own (a dialog's), which count for themselves
-/// only. UI thread only. Cost: two readings of the thread's clock an event, below a microsecond.
+/// only. UI thread only. Cost: two readings of the thread's clock and pages an event, about a microsecond.
 class EventWatch {
 public:
     static constexpr double kLimit = 50; ///< milliseconds: the most that an event may take (gui.md, T12)
@@ -43,8 +47,9 @@ private:
     struct Frame {
         int loop = 0;      ///< depth of event loops
         double nested = 0; ///< milliseconds of loops within
+        std::int64_t nestedPages = 0;
     };
-    void note(const char *receiver, const QString &name, int type, double milliseconds);
+    void note(const char *receiver, const QString &name, int type, double milliseconds, std::int64_t pages);
 
     std::vector<Frame> m_frames;
     std::size_t m_events = 0;
