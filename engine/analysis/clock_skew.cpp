@@ -80,6 +80,9 @@ ClockSkew clockSkew(const Trace &trace, const Collectives &collectives)
     ClockSkew skew{clocksOf(trace)};
     if (skew.clocks.empty())
         return skew;
+    skew.clocks.front().known = true;
+    if (skew.clocks.size() == 1) // members by the square would be too many where a program runs on thousands
+        return skew;
     std::vector<std::size_t> clockOfRank(trace.ranks.size());
     for (std::size_t c = 0; c < skew.clocks.size(); ++c)
         for (const std::int32_t rank : skew.clocks[c].ranks)
@@ -103,7 +106,6 @@ ClockSkew clockSkew(const Trace &trace, const Collectives &collectives)
     for (auto &[clocks, apart] : differences)
         pairs.push_back(skewOfPair(clocks, std::move(apart)));
     std::ranges::stable_sort(pairs, {}, &PairSkew::error);
-    skew.clocks.front().known = true;
     for (bool grown = true; grown;) { // Prim: the surest pair that reaches a new clock
         grown = false;
         for (const PairSkew &pair : pairs) {

@@ -34,7 +34,8 @@ struct ClockSkew {
 /// the others by the pairs with the least errors (a minimum spanning tree); errors of a way add in squares. A skew that
 /// drifts is not seen but as spread.
 ///
-/// Ranks without ": " in their names are of one file, and of one clock. Cost: O(members² of each collective).
+/// Ranks without ": " in their names are of one file, and of one clock. Cost: O(members² of each collective) where
+/// there are two clocks.
 ClockSkew clockSkew(const trace::Trace &trace, const Collectives &collectives);
 
 /// The trace by the first clock, with times from 0 on. Cost: O(records).

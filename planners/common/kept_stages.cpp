@@ -45,7 +45,7 @@ bool takeKept(std::string_view part, KeptStages &kept)
 Status checkKept(const KeptStages &kept, std::size_t layers)
 {
     for (const KeptStages::Run &run : kept.runs)
-        if (run.last > layers)
+        if (run.last > layers || run.last <= run.first) // the largest number: its last layer + 1 is 0
             return badInput(fmt::format("option keep has layers {}-{}, but the model's are 0-{}; leave the stage out",
                                         run.first, run.last - 1, layers - 1));
     for (const std::size_t cut : kept.cuts)

@@ -95,6 +95,8 @@ void TestKeptStages::wrongTextsAreRefused_data()
                               << "write it as";
     QTest::newRow("a number too large") << "0-99999999999999999999"
                                         << "write it as";
+    QTest::newRow("the largest number") << "2-18446744073709551615"
+                                        << "layers 2-18446744073709551615, but the model's are 0-7";
     QTest::newRow("beyond the model") << "4-8"
                                       << "0-7";
     QTest::newRow("a cut before all") << "0"
