@@ -12,12 +12,6 @@ namespace {
 /// query.
 constexpr std::size_t kBlock = 16;
 
-template <class Column>
-void insertAt(std::vector<Column> &column, std::size_t position, Column value)
-{
-    column.insert(column.begin() + static_cast<std::ptrdiff_t>(position), value);
-}
-
 } // namespace
 
 Record Row::record(std::size_t slice) const
@@ -40,10 +34,10 @@ void Row::insert(const Record &record)
 {
     const bool atEnd = m_starts.empty() || record.start >= end();
     const std::size_t position = atEnd ? size() : firstStartingAt(record.start, 0);
-    insertAt(m_starts, position, record.start);
-    insertAt(m_durations, position, record.duration);
-    insertAt(m_tasks, position, record.task);
-    insertAt(m_steps, position, record.step);
+    m_starts.insert(position, record.start);
+    m_durations.insert(position, record.duration);
+    m_tasks.insert(position, record.task);
+    m_steps.insert(position, record.step);
     if (atEnd && size() % kBlock != 0)
         return;
     std::size_t stale = position / kBlock;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/trace/column.h"
 #include "engine/trace/trace.h"
 
 #include <cstdint>
@@ -76,10 +77,10 @@ private:
     void aggregateNewBlocks();
 
     std::int32_t m_rank, m_lane, m_depth;
-    std::vector<std::int64_t> m_starts;
-    std::vector<std::int64_t> m_durations;
-    std::vector<std::int32_t> m_tasks;
-    std::vector<std::int32_t> m_steps;
+    Column<std::int64_t> m_starts;
+    Column<std::int64_t> m_durations;
+    Column<std::int32_t> m_tasks;
+    Column<std::int32_t> m_steps;
     std::vector<std::vector<Aggregate>> m_levels; ///< [k][j] covers slices [j, j+1) * 16 * 2^k; whole ones only
 };
 

@@ -28,7 +28,9 @@ public:
     static constexpr std::int64_t kPiece = 100'000;
     struct Valve {
         std::atomic<int> asked{0};
+        std::atomic<bool> saysFinished{false}; ///< as a state; it goes on
         std::atomic<bool> ended{false};
+        int endsAfter = 0; ///< pieces; 0: not before it is told to
     };
     explicit Flood(Valve &valve) : m_valve(valve) {}
     Status train(const agent::TrainRequest &request, const agent::RunEvents &events) override
@@ -43,6 +45,12 @@ public:
         events.onState(agent::RunState::Running, {});
         std::vector<trace::Record> piece;
         for (int sent = 0; !m_valve.ended;) {
+            if (m_valve.saysFinished.exchange(false))
+                events.onState(agent::RunState::Finished, {});
+            if (m_valve.endsAfter > 0 && sent == m_valve.endsAfter) {
+                events.onState(agent::RunState::Finished, {});
+                return {};
+            }
             if (sent >= m_valve.asked) {
                 std::this_thread::sleep_for(std::chrono::microseconds(200));
                 continue;
@@ -93,6 +101,8 @@ private Q_SLOTS:
     void versionsAreLines();
     void aResumedRunBeginsWhereItWentOn();
     void aRunThatReportsTooMuchKeepsTheNewest();
+    void anEndThatIsLateDoesNotEndTheNextRun();
+    void aRunEndsBehindItsRecords();
     void aTraceWithoutItsPlanSaysWhatItIs();
     void theLegendIsWholeInANarrowView();
     void startsInTheTableDiffer();
@@ -728,26 +738,81 @@ void TestTimelineView::aRunThatReportsTooMuchKeepsTheNewest()
         return std::unique_ptr<agent::Client>(std::make_unique<Flood>(valve));
     });
     QVERIFY(m_state->startRun({}));
-    const trace::Trace &trace = m_state->measured();
+    std::size_t most = 0; // records that an event takes over
+    connect(m_state.get(), &StudioState::measuredAppended, this,
+            [&](std::size_t first) { most = std::max(most, m_state->measured().records.size() - first); });
+    std::shared_ptr<const trace::Trace> full; // that the first records go from
+    connect(m_state.get(), &StudioState::measuredAppended, this, [&] {
+        if (!full && m_state->measured().records.size() > 3'000'000)
+            full = m_state->sharedMeasured();
+    });
+    const auto trace = [&]() -> const trace::Trace & { return m_state->measured(); }; // another one by and by
     for (int piece = 1; piece <= kPieces; ++piece) {
         valve.asked = piece;
         QVERIFY(QTest::qWaitFor(
             [&] {
-                return static_cast<std::int64_t>(trace.records.size()) + trace.dropped == piece * Flood::kPiece + 7;
+                return static_cast<std::int64_t>(trace().records.size()) + trace().dropped == piece * Flood::kPiece + 7;
             },
             20'000));
     }
-    QVERIFY(trace.dropped > 1'000'000);
+    QVERIFY(trace().dropped > 1'000'000);
+    QVERIFY2(most > 0 && most < Flood::kPiece / 2, qPrintable(QString::number(most)));
+    QVERIFY(full && full.get() != &trace());
+    QCOMPARE(full->records.front().start, std::int64_t(0)); // as it was when somebody began to read it
+    for (std::size_t k = 0; k < trace().records.size(); k += 1000)
+        QCOMPARE(trace().records[k].start, trace().records.front().start + static_cast<std::int64_t>(k) * 1000);
     const TimelineModel &model = m_view->model();
     const trace::LevelOfDetail *lod = nullptr;
-    QTRY_VERIFY((lod = &model.traceIndex(true).lod())->size() == trace.records.size());
-    QCOMPARE(lod->begin(), trace.records.front().start);
+    QTRY_VERIFY((lod = &model.traceIndex(true).lod())->size() == trace().records.size());
+    QCOMPARE(lod->begin(), trace().records.front().start);
     QCOMPARE(lod->end(), (kPieces * Flood::kPiece - 1) * 1000 + 900);
-    QCOMPARE(model.dropped(), trace.dropped);
+    QCOMPARE(model.dropped(), trace().dropped);
     valve.asked = kPieces + 1; // and it goes on from there
     QTRY_COMPARE(model.traceIndex(true).lod().end(), ((kPieces + 1) * Flood::kPiece - 1) * 1000 + 900);
     valve.ended = true;
     QTRY_VERIFY(!m_state->run().active());
+}
+
+/// The end of a client is told twice: as a state, and when it returns. By then the next run may be under way.
+void TestTimelineView::anEndThatIsLateDoesNotEndTheNextRun()
+{
+    Flood::Valve first, second;
+    Flood::Valve *valve = &first;
+    m_state->setClientFactory([&]() -> Result<std::unique_ptr<agent::Client>> {
+        return std::unique_ptr<agent::Client>(std::make_unique<Flood>(*valve));
+    });
+    QVERIFY(m_state->startRun({}));
+    first.asked = 1;
+    QTRY_COMPARE(m_state->measured().records.size(), std::size_t(Flood::kPiece));
+    first.saysFinished = true;
+    QTRY_VERIFY(!m_state->run().active());
+    first.ended = true; // it returns while the next one is started
+    valve = &second;
+    QVERIFY(m_state->startRun({}));
+    second.asked = 2;
+    QTRY_COMPARE(m_state->measured().records.size(), std::size_t(2 * Flood::kPiece));
+    QVERIFY(m_state->run().active());
+    second.ended = true;
+    QTRY_VERIFY(!m_state->run().active());
+    QCOMPARE(m_state->run().phase, RunData::Phase::Finished);
+}
+
+/// What a run reports behind more records than an event takes is shown behind these.
+void TestTimelineView::aRunEndsBehindItsRecords()
+{
+    Flood::Valve valve;
+    valve.asked = 5;
+    valve.endsAfter = 5;
+    m_state->setClientFactory([&]() -> Result<std::unique_ptr<agent::Client>> {
+        return std::unique_ptr<agent::Client>(std::make_unique<Flood>(valve));
+    });
+    QVERIFY(m_state->startRun({}));
+    bool grewLater = false;
+    connect(m_state.get(), &StudioState::measuredAppended, this,
+            [&] { grewLater = grewLater || !m_state->run().active(); });
+    QTRY_VERIFY(!m_state->run().active());
+    QCOMPARE(m_state->measured().records.size(), std::size_t(5 * Flood::kPiece));
+    QVERIFY(!grewLater);
 }
 
 void TestTimelineView::aTraceWithoutItsPlanSaysWhatItIs()

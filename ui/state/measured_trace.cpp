@@ -20,6 +20,8 @@ void MeasuredTrace::showRun() { showFile({}, {}, {}, {}); }
 
 const trace::Trace &MeasuredTrace::trace() const { return m_file ? *m_file : m_run.trace(); }
 
+MeasuredTrace::TracePtr MeasuredTrace::shared() const { return m_file ? m_file : m_run.sharedTrace(); }
+
 const PlanOrigin &MeasuredTrace::origin() const { return m_file ? m_origin : m_run.traceOrigin(); }
 
 void MeasuredTrace::setPrediction(const PlanOrigin &origin)

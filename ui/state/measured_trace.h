@@ -29,6 +29,8 @@ public:
 
     /// No ranks: there is none. Grows while a run lasts.
     [[nodiscard]] const trace::Trace &trace() const;
+    /// The same, for who reads it on another thread (RunSession::sharedTrace).
+    [[nodiscard]] TracePtr shared() const;
     [[nodiscard]] const TracePtr &file() const { return m_file; }   ///< null for a run
     [[nodiscard]] const IndexPtr &index() const { return m_index; } ///< of a file; null for a run
     [[nodiscard]] const QString &path() const { return m_path; }    ///< of a file; empty for a run

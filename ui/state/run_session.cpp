@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/state/run_session.h"
 
+#include "ui/state/freed_elsewhere.h"
+
 #include <QMetaObject>
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <utility>
 
 namespace planloom::ui {
@@ -15,6 +18,8 @@ constexpr int kPullMilliseconds = 33; // gui.md: pull at no more than 30 Hz
 /// 32 bytes each, 96 MiB, and three to four times as much for indexes while the older half goes: it is counted as
 /// dropped. The whole trace is in the run's folder.
 constexpr std::size_t kRecordLimit = std::size_t{3} << 20;
+/// Records of one pull; with their indexes, in memory that is new, about 5 ms. What is left comes with the next event.
+constexpr std::size_t kRecordsAtOnce = std::size_t{1} << 15;
 
 RunData::Phase phaseOf(agent::RunState state)
 {
@@ -27,6 +32,12 @@ RunData::Phase phaseOf(agent::RunState state)
     case agent::RunState::Failed: return RunData::Phase::Failed;
     }
     return RunData::Phase::Failed;
+}
+
+bool ends(const std::pair<agent::RunState, QString> &state)
+{
+    const RunData::Phase phase = phaseOf(state.first);
+    return phase != RunData::Phase::Starting && phase != RunData::Phase::Running;
 }
 
 QString lineOf(const run::StepMetrics &step)
@@ -42,16 +53,35 @@ QString lineOf(const run::StepMetrics &step)
 struct RunSession::Inbox {
     std::optional<std::pair<QString, QString>> started; ///< id, folder
     std::optional<trace::Tables> tables;
-    std::vector<trace::Record> records;
-    std::int64_t dropped = 0;   ///< on the way, all in all
-    std::int64_t forgotten = 0; ///< records that made room for newer ones, all in all
+    std::deque<std::vector<trace::Record>> records; ///< as they came
+    std::size_t taken = 0;                          ///< of the first of them
+    std::int64_t dropped = 0;                       ///< on the way, all in all
+    std::int64_t forgotten = 0;                     ///< records that made room for newer ones, all in all
     std::vector<run::StepMetrics> steps;
     std::vector<std::pair<agent::RunState, QString>> states;
     std::optional<run::Summary> summary;
+
+    /// Moves the oldest records, kRecordsAtOnce at most, behind @p into.
+    void moveTo(std::vector<trace::Record> &into)
+    {
+        for (std::size_t left = kRecordsAtOnce; left > 0 && !records.empty();) {
+            const std::vector<trace::Record> &piece = records.front();
+            const std::size_t count = std::min(left, piece.size() - taken);
+            const auto first = piece.begin() + static_cast<std::ptrdiff_t>(taken);
+            into.insert(into.end(), first, first + static_cast<std::ptrdiff_t>(count));
+            left -= count;
+            taken += count;
+            if (taken < piece.size())
+                return;
+            records.pop_front();
+            taken = 0;
+        }
+    }
 };
 
 RunSession::RunSession(QObject *parent) : QObject(parent), m_inbox(std::make_unique<Inbox>())
 {
+    startTrace({});
     m_timer.setInterval(kPullMilliseconds);
     connect(&m_timer, &QTimer::timeout, this, &RunSession::pull);
 }
@@ -73,8 +103,11 @@ bool RunSession::start(const ClientFactory &factory, agent::TrainRequest request
         m_data.steps = m_before->steps;
     *m_inbox = {};
     m_stopAsked = false;
+    m_ended.reset();
+    ++m_number;
 
-    m_thread = std::jthread([this, factory, request = std::move(request)] { run(factory, request); });
+    m_thread = std::jthread(
+        [this, factory, request = std::move(request), number = m_number] { run(factory, request, number); });
     m_timer.start();
     Q_EMIT changed();
     return true;
@@ -86,7 +119,7 @@ bool RunSession::show(RunData ended)
         return false;
     m_data = std::move(ended);
     m_before.reset();
-    m_trace = {};
+    startTrace({});
     Q_EMIT tablesChanged();
     Q_EMIT changed();
     return true;
@@ -120,9 +153,7 @@ void RunSession::takeOver()
     if (!m_before)
         return;
     m_before.reset();
-    m_trace = {};
-    m_trace.clock = "wall";
-    m_trace.plan = m_data.origin.fingerprint;
+    startTrace({}, "wall", m_data.origin.fingerprint);
     Q_EMIT tablesChanged();
 }
 
@@ -164,11 +195,14 @@ void RunSession::lookCloser(double seconds)
     });
 }
 
-void RunSession::run(const ClientFactory &factory, const agent::TrainRequest &request)
+void RunSession::run(const ClientFactory &factory, const agent::TrainRequest &request, int number)
 {
-    const auto post = [this](const Status &status) {
-        QMetaObject::invokeMethod(
-            this, [this, status] { finish(status); }, Qt::QueuedConnection);
+    const auto post = [this, number](const Status &status) {
+        const auto finished = [this, number, status] {
+            if (number == m_number) // or the next run has begun: this one had reported its end before
+                finish(status);
+        };
+        QMetaObject::invokeMethod(this, finished, Qt::QueuedConnection);
     };
     auto client = factory();
     if (!client)
@@ -188,10 +222,16 @@ void RunSession::run(const ClientFactory &factory, const agent::TrainRequest &re
     events.onStarted = [&](const std::string &id, const std::string &folder) {
         collect([&](Inbox &in) { in.started = {QString::fromStdString(id), QString::fromStdString(folder)}; });
     };
-    events.onTraceTables = [&](const trace::Tables &tables) { collect([&](Inbox &in) { in.tables = tables; }); };
+    events.onTraceTables = [&](const trace::Tables &tables) {
+        collect([&](Inbox &in) {
+            in.tables = tables;
+            in.records.clear(); // they were of other tables
+            in.taken = 0;
+        });
+    };
     events.onRecords = [&](const std::vector<trace::Record> &records, std::int64_t dropped) {
         collect([&](Inbox &in) {
-            in.records.insert(in.records.end(), records.begin(), records.end());
+            in.records.push_back(records);
             in.dropped = std::max(in.dropped, dropped);
         });
     };
@@ -211,55 +251,95 @@ void RunSession::run(const ClientFactory &factory, const agent::TrainRequest &re
 void RunSession::pull()
 {
     Inbox news;
+    std::vector<trace::Record> records;
+    bool more = false;
     {
         const std::lock_guard lock(m_mutex);
         std::swap(news, *m_inbox);
         m_inbox->dropped = news.dropped;
         m_inbox->forgotten = news.forgotten;
+        news.moveTo(records);
+        more = !news.records.empty();
+        if (more) { // a run ends behind its records
+            std::swap(news.records, m_inbox->records);
+            std::swap(news.taken, m_inbox->taken);
+            const auto end = std::ranges::find_if(news.states, ends);
+            m_inbox->states.assign(end, news.states.end());
+            news.states.erase(end, news.states.end());
+            std::swap(news.summary, m_inbox->summary);
+        }
     }
     const auto runs = [](const auto &state) { return state.first == agent::RunState::Running; };
-    if (news.tables || !news.records.empty() || !news.steps.empty()
+    if (news.tables || !records.empty() || !news.steps.empty()
         || std::any_of(news.states.begin(), news.states.end(), runs))
         takeOver();
     takeTables(news);
-    takeRecords(news);
+    takeRecords(news, records);
     if (takeNews(news))
         Q_EMIT changed();
+    if (more)
+        m_timer.start(0);
+    else if (m_ended)
+        conclude(*std::exchange(m_ended, std::nullopt));
+    else if (m_timer.interval() != kPullMilliseconds)
+        m_timer.start(kPullMilliseconds);
+}
+
+void RunSession::startTrace(trace::Tables tables, const std::string &clock, const std::string &plan)
+{
+    trace::Trace next;
+    static_cast<trace::Tables &>(next) = std::move(tables);
+    next.clock = clock;
+    next.plan = plan;
+    m_trace = freedElsewhere(std::move(next));
+    m_newest = {};
 }
 
 void RunSession::takeTables(Inbox &news)
 {
     if (!news.tables)
         return;
-    static_cast<trace::Tables &>(m_trace) = *std::move(news.tables);
-    m_trace.records.clear();
-    m_data.hasKernelRows = std::ranges::any_of(m_trace.lanes, [](const trace::LaneInfo &lane) {
+    startTrace(*std::move(news.tables), m_trace->clock, m_trace->plan);
+    m_data.hasKernelRows = std::ranges::any_of(m_trace->lanes, [](const trace::LaneInfo &lane) {
         return lane.work == trace::Work::Device;
     });
     Q_EMIT tablesChanged();
 }
 
-void RunSession::takeRecords(Inbox &news)
+void RunSession::takeRecords(Inbox &news, const std::vector<trace::Record> &more)
 {
-    if (news.records.empty())
+    if (more.empty())
         return;
-    auto &records = m_trace.records;
+    if (m_trace->records.size() + more.size() > kRecordLimit)
+        letGoOfOldest(news);
+    constexpr std::size_t kHalf = kRecordLimit / 2;
+    std::vector<trace::Record> &records = m_trace->records;
     records.reserve(kRecordLimit); // address space: nothing is copied as it grows
-    if (records.size() + news.records.size() > kRecordLimit) {
-        const auto half = static_cast<std::ptrdiff_t>(records.size() / 2);
-        records.erase(records.begin(), records.begin() + half);
-        news.forgotten += half;
-        m_trace.dropped = news.dropped + news.forgotten;
-        {
-            const std::lock_guard lock(m_mutex);
-            m_inbox->forgotten = news.forgotten;
-        }
-        Q_EMIT tablesChanged();
-    }
     const std::size_t first = records.size();
-    records.insert(records.end(), news.records.begin(), news.records.end());
-    m_trace.dropped = news.dropped + news.forgotten;
+    records.insert(records.end(), more.begin(), more.end());
+    if (records.size() > kHalf) {
+        m_newest.reserve(kRecordLimit);
+        m_newest.insert(m_newest.end(), records.begin() + static_cast<std::ptrdiff_t>(std::max(first, kHalf)),
+                        records.end());
+    }
+    m_trace->dropped = news.dropped + news.forgotten;
     Q_EMIT recordsAppended(first);
+}
+
+/// In the place of the trace comes one of the same tables with its newest records, which have been gathered while they
+/// came: they are half of a hundred megabytes, too many to copy within an event.
+void RunSession::letGoOfOldest(Inbox &news)
+{
+    news.forgotten += static_cast<std::int64_t>(m_trace->records.size() - m_newest.size());
+    {
+        const std::lock_guard lock(m_mutex);
+        m_inbox->forgotten = news.forgotten;
+    }
+    std::vector<trace::Record> newest = std::move(m_newest);
+    startTrace(*m_trace, m_trace->clock, m_trace->plan);
+    m_trace->records = std::move(newest);
+    m_trace->dropped = news.dropped + news.forgotten;
+    Q_EMIT tablesChanged();
 }
 
 bool RunSession::takeNews(Inbox &news)
@@ -290,8 +370,14 @@ bool RunSession::takeNews(Inbox &news)
 
 void RunSession::finish(const Status &status)
 {
-    m_timer.stop();
+    m_ended = status;
     pull();
+}
+
+/// All that it has reported is taken.
+void RunSession::conclude(const Status &status)
+{
+    m_timer.stop();
     if (status)
         m_data.phase = RunData::Phase::Finished;
     else if (status.error().code == ErrorCode::Cancelled)

@@ -21,7 +21,8 @@ namespace planloom::ui {
 using ClientFactory = std::function<Result<std::unique_ptr<agent::Client>>()>;
 
 /// One training run: an agent client on a separate thread. Its reports are collected under a lock and taken over
-/// by the UI thread at most 30 times a second, so that no number of records or steps can flood the event loop.
+/// by the UI thread at most 30 times a second, and so many records at once, so that no number of records or steps can
+/// flood the event loop.
 class RunSession : public QObject {
     Q_OBJECT
 
@@ -41,7 +42,10 @@ public:
     /// log.
     void lookCloser(double seconds);
     [[nodiscard]] const RunData &data() const { return m_data; }
-    [[nodiscard]] const trace::Trace &trace() const { return m_trace; }
+    [[nodiscard]] const trace::Trace &trace() const { return *m_trace; }
+    /// The same, for who reads it on another thread: the records and tables that it has now stay as they are and where
+    /// they are. What grows is behind them; a trace that starts anew is another object.
+    [[nodiscard]] std::shared_ptr<const trace::Trace> sharedTrace() const { return m_trace; }
     /// The plan that made trace().
     [[nodiscard]] const PlanOrigin &traceOrigin() const { return m_before ? m_before->origin : m_data.origin; }
     /// The prediction of the plan with this origin has come.
@@ -57,18 +61,24 @@ Q_SIGNALS:
 
 private:
     struct Inbox; ///< filled by the client's thread
-    void run(const ClientFactory &factory, const agent::TrainRequest &request);
+    void run(const ClientFactory &factory, const agent::TrainRequest &request, int number);
     void pull();
     void takeOver();
     void giveWay(const QString &why);
+    void startTrace(trace::Tables tables, const std::string &clock = {}, const std::string &plan = {});
     void takeTables(Inbox &news);
-    void takeRecords(Inbox &news);
+    void takeRecords(Inbox &news, const std::vector<trace::Record> &more);
+    void letGoOfOldest(Inbox &news);
     bool takeNews(Inbox &news);
     void finish(const Status &status);
+    void conclude(const Status &status);
 
     RunData m_data;
     std::optional<RunData> m_before; ///< the earlier run, until the new one reports
-    trace::Trace m_trace;
+    std::shared_ptr<trace::Trace> m_trace;
+    std::vector<trace::Record> m_newest; ///< those of m_trace behind its first half: what stays when this one goes
+    std::optional<Status> m_ended;       ///< of the client; records of it are still in the inbox
+    int m_number = 0;                    ///< of the run that was started last
     QTimer m_timer;
     std::mutex m_mutex; ///< guards m_inbox and m_client
     std::unique_ptr<Inbox> m_inbox;

@@ -166,6 +166,8 @@ public:
     [[nodiscard]] const PlanOrigin &measuredOrigin() const { return m_measured.origin(); }
     /// Of the run, or of an opened file; no ranks: there is none. Grows while a run lasts.
     [[nodiscard]] const trace::Trace &measured() const { return m_measured.trace(); }
+    /// The same, for who reads it on another thread (RunSession::sharedTrace).
+    [[nodiscard]] MeasuredTrace::TracePtr sharedMeasured() const { return m_measured.shared(); }
     /// The same of an opened file, for who keeps it; null for a run.
     [[nodiscard]] const MeasuredTrace::TracePtr &measuredFile() const { return m_measured.file(); }
     /// Of an opened file; null for a run.

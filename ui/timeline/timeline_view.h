@@ -22,6 +22,8 @@
 #include "ui/timeline/trace_analysis.h"
 #include "ui/widgets/data_table.h"
 
+#include <functional>
+#include <memory>
 #include <vector>
 
 namespace planloom::ui {
@@ -70,6 +72,7 @@ private:
     bool showSource();
     void onMeasuredReset();
     bool indexRest();
+    void indexFrom(const std::function<std::shared_ptr<trace::Index>()> &begin, std::size_t first);
     void onMeasuredAppended(std::size_t first);
     void onRunChanged();
     void onSelection();

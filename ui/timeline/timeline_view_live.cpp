@@ -3,6 +3,10 @@
 #include "ui/state/freed_elsewhere.h"
 #include "ui/timeline/timeline_view.h"
 
+#include <functional>
+#include <memory>
+#include <span>
+
 namespace planloom::ui {
 
 void TimelineView::onMeasuredAppended(std::size_t first)
@@ -30,12 +34,25 @@ bool TimelineView::indexRest()
     const trace::Trace &measured = state()->measured();
     if (state()->measuredFile() || !m_model.isRestOf(measured))
         return false;
-    const auto records = std::make_shared<const std::vector<trace::Record>>(measured.records);
-    const auto tables = std::make_shared<const trace::Tables>(measured);
-    m_reindex.ask([this, records, tables](Progress &) -> Job::Completion {
-        const auto index = freedElsewhere(trace::Index(tables));
-        index->append(*records);
-        return [this, index, count = records->size()] {
+    const auto trace = state()->sharedMeasured();
+    const auto tables = std::shared_ptr<const trace::Tables>(trace, trace.get());
+    indexFrom([tables] { return freedElsewhere(trace::Index(tables)); }, 0);
+    return true;
+}
+
+/// Adds the records from @p first on to the index that @p begin makes. What has come in the meantime is added so, too,
+/// until it is little enough for one event.
+void TimelineView::indexFrom(const std::function<std::shared_ptr<trace::Index>()> &begin, std::size_t first)
+{
+    constexpr std::size_t kAtOnce = std::size_t{1} << 15; // about 5 ms
+    const auto trace = state()->sharedMeasured();
+    const auto records = std::span(trace->records).subspan(first);
+    m_reindex.ask([this, begin, trace, records, count = first + records.size()](Progress &) -> Job::Completion {
+        const auto index = begin();
+        index->append(records);
+        return [this, index, count] {
+            if (state()->measured().records.size() > count + kAtOnce)
+                return indexFrom([index] { return index; }, count);
             m_model.replaceGrowing(state()->measured(), index, count);
             if (m_autoStep)
                 m_model.setAnchorStep(m_model.lastWholeRound());
@@ -44,7 +61,6 @@ bool TimelineView::indexRest()
             refreshContents();
         };
     });
-    return true;
 }
 
 } // namespace planloom::ui

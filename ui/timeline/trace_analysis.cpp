@@ -90,7 +90,7 @@ TraceAnalysis::TraceMaker TraceAnalysis::shownTrace() const
             return wholeFile();
         if (m_state->run().active())
             return {};
-        return known(std::make_shared<const trace::Trace>(m_state->measured()));
+        return known(m_state->sharedMeasured());
     }
     const auto &simulation = m_model.simulation();
     return simulation ? known(TracePtr(simulation, &simulation->trace)) : TraceMaker();

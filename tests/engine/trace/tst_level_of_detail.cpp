@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/trace/column.h"
 #include "engine/trace/level_of_detail.h"
 
 #include <QTest>
@@ -70,6 +71,7 @@ class TestLevelOfDetail : public QObject {
     Q_OBJECT
 
 private slots:
+    void columnsAreVectors();
     void summaryIsBruteForce();
     void queryIsBruteForce_data();
     void queryIsBruteForce();
@@ -78,6 +80,41 @@ private slots:
     void tooManyOverlapsAreCutAndCounted();
     void findsTheSliceUnderACursor();
 };
+
+/// Over the size from which blocks are mapped (256 KiB), and of copies on either side of it.
+void TestLevelOfDetail::columnsAreVectors()
+{
+    std::mt19937 random(3);
+    Column<std::int64_t> column;
+    std::vector<std::int64_t> expected;
+    const auto same = [&](const Column<std::int64_t> &seen) {
+        return std::equal(seen.begin(), seen.end(), expected.begin(), expected.end());
+    };
+    QVERIFY(column.empty() && same(column));
+    Column<std::int64_t> few = column;
+    QVERIFY(few.empty());
+    for (std::int64_t k = 0; k < 100'000; ++k) {
+        const std::size_t at = k % 100 == 0 ? random() % (expected.size() + 1) : expected.size();
+        column.insert(at, k);
+        expected.insert(expected.begin() + static_cast<std::ptrdiff_t>(at), k);
+        if (k == 20)
+            few = column;
+        if (k % 9973 == 0) {
+            Column<std::int64_t> copy = column;
+            QVERIFY(same(copy));
+            copy.insert(0, -1); // of its own
+            QVERIFY(same(column));
+            QCOMPARE(copy.size(), column.size() + 1);
+        }
+    }
+    QVERIFY(same(column));
+    QCOMPARE(few.size(), std::size_t(21));
+    Column<std::int64_t> moved = std::move(column);
+    QVERIFY(same(moved));
+    moved = few; // from mapped to not
+    QCOMPARE(moved.size(), std::size_t(21));
+    QVERIFY(std::equal(moved.begin(), moved.end(), few.begin()));
+}
 
 void TestLevelOfDetail::summaryIsBruteForce()
 {
