@@ -65,11 +65,9 @@ JoinedHosts::~JoinedHosts()
         const auto until = std::chrono::steady_clock::now() + 10s;
         while (host.session && !host.session->poll() && std::chrono::steady_clock::now() < until)
             host.session->read(20);
-        // A guard that was killed has left what it guarded; ssh has nothing to say then. One that lost its session
-        // leaves nothing.
+        // A guard that was killed has left what it guarded.
         const auto exit = host.session ? host.session->poll() : std::nullopt;
-        const bool lostSession = exit && exit->status == kSshFailed && !host.session->errors().empty();
-        if (exit && exit->signal == 0 && exit->status != 0 && !lostSession) {
+        if (host.session && (!exit || exit->status != 0 || exit->signal != 0)) {
             [[maybe_unused]] const auto left =
                 ask(host.target, nlohmann::json{{"do", "leave"}, {"run", m_id}}.dump(), kAnswerSeconds);
         }
