@@ -89,11 +89,11 @@ StartPage::StartPage(StudioState *state, QMenu *models, QMenu *clusters, QWidget
     steps->addWidget(m_cluster, 1, 0);
     steps->addWidget(m_clusterDone, 1, 1);
     steps->addWidget(m_plan, 2, 0);
+    steps->addWidget(tour, 2, 1, Qt::AlignLeft); // beside it: the window has to fit 1020 pixels
     steps->setColumnStretch(1, 1);
     auto *files = new QHBoxLayout;
     files->addWidget(open);
     files->addWidget(sample);
-    files->addWidget(tour);
     files->addStretch(1);
     m_recent->setSpacing(0);
     auto *layout = new QVBoxLayout(this);
