@@ -850,8 +850,13 @@ int parseFailure(const Command &command, const CLI::ParseError &failure)
 /// CLI11 reports an unknown verb as a missing one; this names it.
 Status checkVerb(const Command &command, int argc, char **argv)
 {
-    if (argc < 2 || argv[1][0] == '-')
+    if (argc < 2)
         return {};
+    if (argv[1][0] == '-')
+        return command.app.get_option_no_throw(argv[1])
+            ? Status()
+            : badInput(
+                fmt::format("there is no option '{}' in front of a verb; planloom --help shows the verbs", argv[1]));
     std::string known;
     for (const CLI::App *verb : command.app.get_subcommands([](const CLI::App *) { return true; })) {
         if (verb->get_name() == argv[1])

@@ -183,7 +183,7 @@ QString ClusterEditor::nameOfPart() const
 
 bool ClusterEditor::say(const QString &why) const
 {
-    m_state->say(MessageLevel::Warning, why);
+    m_state->say(MessageLevel::Info, why);
     return false;
 }
 

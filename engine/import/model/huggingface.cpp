@@ -35,7 +35,9 @@ Result<Model> readHuggingFaceConfig(std::string_view text, const std::string &na
     if (!config)
         return config.error().in(name);
     if (!config->is_object() || !config->contains("model_type") || !(*config)["model_type"].is_string())
-        return badInput("has no 'model_type'; a Hugging Face config.json names one").in(name);
+        return badInput("is no file that is known here: it has no 'schema', as plans, models and clusters have, and no "
+                        "'model_type', as a Hugging Face config.json has")
+            .in(name);
     const std::string type = (*config)["model_type"];
     const auto families = modelFamilies();
     const auto family =
