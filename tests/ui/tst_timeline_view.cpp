@@ -758,7 +758,7 @@ void TestTimelineView::aRunThatReportsTooMuchKeepsTheNewest()
     QVERIFY(trace().dropped > 1'000'000);
     QVERIFY2(most > 0 && most < Flood::kPiece / 2, qPrintable(QString::number(most)));
     QVERIFY(full && full.get() != &trace());
-    QCOMPARE(full->records.front().start, std::int64_t(0)); // as it was when somebody began to read it
+    QCOMPARE(full->records.front().start, std::int64_t(0)); // as it was when it was shared
     for (std::size_t k = 0; k < trace().records.size(); k += 1000)
         QCOMPARE(trace().records[k].start, trace().records.front().start + static_cast<std::int64_t>(k) * 1000);
     const TimelineModel &model = m_view->model();

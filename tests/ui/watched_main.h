@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // PLANLOOM_UI_MAIN(Test) is QTEST_MAIN for tests of the studio: an event that takes more than 50 ms of the UI thread's
-// processor time, or as much more as processors and new memory are slower here, fails the test that runs.
+// processor time, or as much more as processors and new memory are slower here, fails the test that runs. Settings are
+// the process's own: tests that run at the same time, and the user's studio, have others.
 #pragma once
 
 #include "tests/ui/slow_events.h"
 #include "ui/bench/event_watch.h"
 
+#include <QSettings>
+#include <QTemporaryDir>
 #include <QTest>
 
 #include <sys/mman.h>
@@ -135,6 +138,8 @@ private:
 #define PLANLOOM_UI_MAIN(Test)                                                                                         \
     int main(int argc, char *argv[])                                                                                   \
     {                                                                                                                  \
+        const QTemporaryDir settings;                                                                                  \
+        QSettings::setPath(QSettings::NativeFormat, QSettings::UserScope, settings.path());                            \
         planloom::ui::WatchedApplication app(argc, argv);                                                              \
         app.setAttribute(Qt::AA_Use96Dpi, true);                                                                       \
         planloom::ui::testing::EventGuard guard(app.watch(), #Test);                                                   \
