@@ -140,6 +140,17 @@ void KeyPage::setKeys(const QList<QKeySequence> &keys)
         m_edit->setKeySequence(first);
 }
 
+bool KeyPage::apply()
+{
+    const QList<QKeySequence> keys = m_keys.value(selected());
+    if (const QKeySequence pressed = m_edit->keySequence(); pressed != (keys.isEmpty() ? QKeySequence() : keys.front()))
+        setKeys({pressed});
+    if (!m_warning->text().isEmpty())
+        return false;
+    m_map.use(m_keys);
+    return true;
+}
+
 void KeyPage::reset() { setKeys(m_map.programKeys().value(selected())); }
 
 void KeyPage::resetAll()

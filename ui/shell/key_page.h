@@ -27,7 +27,9 @@ public:
     void resetAll();
     [[nodiscard]] QString warning() const { return m_warning->text(); } ///< conflicts; empty: there are none
     [[nodiscard]] const Keys &keys() const { return m_keys; }
-    void apply() { m_map.use(m_keys); }
+    /// Also of a key that was pressed just now, for which the field still waits for more. False: two commands have one
+    /// key, and nothing is applied.
+    bool apply();
 
 Q_SIGNALS:
     void validChanged(bool valid); ///< false: two commands have one key

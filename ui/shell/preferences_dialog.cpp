@@ -23,8 +23,8 @@ PreferencesDialog::PreferencesDialog(KeyMap &keys, QWidget *parent) : QDialog(pa
     connect(m_keys, &KeyPage::validChanged, buttons->button(QDialogButtonBox::Ok), &QPushButton::setEnabled);
     connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
     connect(buttons, &QDialogButtonBox::accepted, this, [this] {
-        m_keys->apply();
-        accept();
+        if (m_keys->apply())
+            accept();
     });
 }
 
