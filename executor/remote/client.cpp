@@ -429,11 +429,9 @@ private:
 
 Result<Description> describe(const Target &target)
 {
-    const auto reply = ask(target, Json{{"do", "describe"}}.dump(), kAnswerSeconds);
+    const auto reply = askSameVersion(target, Json{{"do", "describe"}}.dump(), kAnswerSeconds);
     if (!reply)
         return reply.error();
-    if (const Status good = checkVersion(target, *reply); !good)
-        return good.error();
     const auto document = parseJson(*reply);
     JsonReader reader(*document);
     Description found;
@@ -479,11 +477,9 @@ Result<std::optional<Target>> targetOfRun(const std::string &folder)
 
 Result<Cleaned> cleanUp(const Target &target, double days)
 {
-    const auto reply = ask(target, Json{{"do", "clean"}, {"days", days}}.dump(), kCleanSeconds);
+    const auto reply = askSameVersion(target, Json{{"do", "clean"}, {"days", days}}.dump(), kCleanSeconds);
     if (!reply)
         return reply.error();
-    if (const Status good = checkVersion(target, *reply); !good)
-        return good.error();
     const auto document = parseJson(*reply);
     JsonReader reader(*document);
     constexpr std::int64_t kMost = 1 << 30;

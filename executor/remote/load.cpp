@@ -52,11 +52,9 @@ struct Missing {
 /// The files that are not over there; a note says how much that is.
 Result<Missing> missingAt(const Target &target, const Load &load, const Note &note, const std::atomic<bool> &stop)
 {
-    const auto reply = ask(target, itemsRequest("need", load), kAnswerSeconds, &stop);
+    const auto reply = askSameVersion(target, itemsRequest("need", load), kAnswerSeconds, &stop);
     if (!reply)
         return reply.error();
-    if (const Status good = checkVersion(target, *reply); !good)
-        return good.error();
     const auto document = parseJson(*reply);
     JsonReader reader(*document);
     const std::string folder = reader.text("folder");

@@ -322,9 +322,13 @@ Status send(const Target &target, const std::vector<Copy> &files, const std::ato
     return why;
 }
 
-Status checkVersion(const Target &target, const std::string &reply)
+Result<std::string> askSameVersion(const Target &target, const std::string &request, double seconds,
+                                   const std::atomic<bool> *stop)
 {
-    const auto document = parseJson(reply);
+    auto reply = ask(target, request, seconds, stop);
+    if (!reply)
+        return reply;
+    const auto document = parseJson(*reply);
     if (!document)
         return document.error();
     JsonReader reader(*document);
@@ -332,7 +336,7 @@ Status checkVersion(const Target &target, const std::string &reply)
     if (version != PLANLOOM_VERSION)
         return unsupported(fmt::format("{}: planloom over there is version {}, here it is {}; install the same one",
                                        target.url(), version, PLANLOOM_VERSION));
-    return {};
+    return reply;
 }
 
 } // namespace planloom::remote

@@ -98,7 +98,8 @@ Status send(const Target &target, const std::vector<Copy> &files, const std::ato
 /// Why a session ended, in a sentence, by ssh's exit status and what it said on stderr.
 Error explain(const Target &target, const agent::Exit &exit, const std::string &said);
 
-/// Error: Unsupported, where the other end is of another version. @p reply: any of its replies.
-Status checkVersion(const Target &target, const std::string &reply);
+/// ask() for what only the same version understands. Errors: those of ask(); Unsupported (another version over there).
+Result<std::string> askSameVersion(const Target &target, const std::string &request, double seconds,
+                                   const std::atomic<bool> *stop = nullptr);
 
 } // namespace planloom::remote

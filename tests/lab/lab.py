@@ -69,10 +69,12 @@ class Lab:
                  shaped=self.network is None and self.per_host == 1)
         with open(path) as text:
             profile = json.load(text)
+        extra = profile["extra"]
+        measured = {key: extra.pop(key) for key in list(extra) if key.startswith("communication_")}
         if self.network is None:
-            self.network = profile["curves"], {key: value for key, value in profile["extra"].items() if key.startswith("communication_")}
+            self.network = profile["curves"], measured
         profile["curves"], communication = self.network
-        profile["extra"] = {key: value for key, value in profile["extra"].items() if not key.startswith("communication_")} | communication
+        extra.update(communication)
         profile["extra"].pop("allreduce_bytes_per_second", None)
         with open(path, "w") as out:
             json.dump(profile, out)
