@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <tuple>
 
 namespace planloom::trace {
@@ -11,6 +12,13 @@ namespace {
 /// 16 slices an aggregate: 2 bytes a slice for all levels together, and at most 30 slices visited one by one in a
 /// query.
 constexpr std::size_t kBlock = 16;
+constexpr std::size_t kFewBlocks = 16;
+constexpr std::uint32_t kSaturated = std::numeric_limits<std::uint32_t>::max();
+
+std::uint32_t saturated(std::int64_t duration)
+{
+    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(duration, 0, kSaturated));
+}
 
 } // namespace
 
@@ -38,9 +46,13 @@ void Row::insert(const Record &record)
     m_durations.insert(position, record.duration);
     m_tasks.insert(position, record.task);
     m_steps.insert(position, record.step);
+    std::size_t stale = position / kBlock;
+    if (!atEnd)
+        m_blockStarts.resize(stale);
+    for (std::size_t block = m_blockStarts.size(); block * kBlock < size(); ++block)
+        m_blockStarts.push_back(m_starts[block * kBlock]);
     if (atEnd && size() % kBlock != 0)
         return;
-    std::size_t stale = position / kBlock;
     for (auto &level : m_levels) {
         if (level.size() > stale)
             level.resize(stale);
@@ -71,47 +83,64 @@ void Row::aggregateNewBlocks()
 
 Row::Aggregate Row::leaf(std::size_t first, std::size_t last) const
 {
-    Aggregate node{0, static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last - first)};
+    std::size_t longest = first;
+    std::int64_t busy = 0;
     for (std::size_t i = first; i < last; ++i) {
-        node.busy += m_durations[i];
-        if (m_durations[i] > m_durations[node.longest])
-            node.longest = static_cast<std::uint32_t>(i);
+        busy += m_durations[i];
+        if (m_durations[i] > m_durations[longest])
+            longest = i;
     }
-    return node;
+    return {busy, static_cast<std::uint32_t>(longest), saturated(m_durations[longest])};
 }
 
 void Row::combine(Aggregate &into, const Aggregate &right) const
 {
-    if (right.count == 0)
-        return;
-    const bool longer = into.count == 0 || m_durations[right.longest] > m_durations[into.longest]
-        || (m_durations[right.longest] == m_durations[into.longest] && right.longest < into.longest);
-    if (longer)
-        into.longest = right.longest;
     into.busy += right.busy;
-    into.count += right.count;
+    const bool equal = right.duration == into.duration;
+    bool longer = right.duration > into.duration;
+    if (equal && right.duration == kSaturated && m_durations[right.longest] != m_durations[into.longest])
+        longer = m_durations[right.longest] > m_durations[into.longest];
+    else if (equal)
+        longer = right.longest < into.longest;
+    if (longer) {
+        into.longest = right.longest;
+        into.duration = right.duration;
+    }
+}
+
+/// Of [first, last), which is not empty.
+Row::Aggregate Row::aggregate(std::size_t first, std::size_t last) const
+{
+    std::size_t a = (first + kBlock - 1) / kBlock;
+    std::size_t b = last / kBlock;
+    if (a >= b)
+        return leaf(first, last);
+    Aggregate sum = m_levels[0][a];
+    if (first < a * kBlock)
+        combine(sum, leaf(first, a * kBlock));
+    if (b * kBlock < last)
+        combine(sum, leaf(b * kBlock, last));
+    ++a;
+    if (b - a <= kFewBlocks) { // side by side in memory
+        for (; a < b; ++a)
+            combine(sum, m_levels[0][a]);
+        return sum;
+    }
+    for (std::size_t k = 0; a < b; ++k, a /= 2, b /= 2) {
+        if (a % 2 == 1)
+            combine(sum, m_levels[k][a++]);
+        if (b % 2 == 1)
+            combine(sum, m_levels[k][--b]);
+    }
+    return sum;
 }
 
 Bar Row::summary(std::uint32_t first, std::uint32_t last) const
 {
     if (first >= last)
         return {};
-    Aggregate sum;
-    std::size_t a = (first + kBlock - 1) / kBlock;
-    std::size_t b = last / kBlock;
-    if (a >= b) {
-        sum = leaf(first, last);
-    } else {
-        sum = leaf(first, a * kBlock);
-        combine(sum, leaf(b * kBlock, last));
-        for (std::size_t k = 0; a < b; ++k, a /= 2, b /= 2) {
-            if (a % 2 == 1)
-                combine(sum, m_levels[k][a++]);
-            if (b % 2 == 1)
-                combine(sum, m_levels[k][--b]);
-        }
-    }
-    return {m_starts[first], endOf(last - 1), sum.busy, sum.longest, sum.count};
+    const Aggregate sum = aggregate(first, last);
+    return {m_starts[first], endOf(last - 1), sum.busy, sum.longest, last - first};
 }
 
 std::size_t Row::firstStartingAt(std::int64_t time, std::size_t from) const
@@ -142,28 +171,58 @@ std::pair<std::uint32_t, std::uint32_t> Row::within(Window window) const
             static_cast<std::uint32_t>(std::max<std::ptrdiff_t>(last, static_cast<std::ptrdiff_t>(first)))};
 }
 
+bool Row::isShort(std::size_t block, std::int64_t most) const
+{
+    return block + 1 < m_blockStarts.size() && m_blockStarts[block + 1] - m_blockStarts[block] <= most;
+}
+
+/// Behind the last slice that begins before @p edge, or behind its block if that is short. @p from begins before it.
+std::size_t Row::behindPixel(std::int64_t edge, std::size_t from, std::int64_t shortBlock) const
+{
+    std::size_t block = from / kBlock;
+    std::size_t step = 1;
+    while (block + step < m_blockStarts.size() && m_blockStarts[block + step] < edge) {
+        block += step;
+        step *= 2;
+    }
+    const std::int64_t *const blocks = m_blockStarts.data();
+    const std::size_t last = std::min(block + step, m_blockStarts.size());
+    block = static_cast<std::size_t>(std::lower_bound(blocks + block + 1, blocks + last, edge) - blocks) - 1;
+    if (isShort(block, shortBlock))
+        return (block + 1) * kBlock;
+    const std::int64_t *const starts = m_starts.begin();
+    const std::size_t begin = std::max(from, block * kBlock) + 1; // behind one that begins before the edge
+    const std::size_t end = std::min((block + 1) * kBlock, size());
+    return static_cast<std::size_t>(std::lower_bound(starts + begin, starts + end, edge) - starts);
+}
+
 void Row::query(Window window, int pixels, std::vector<Bar> &out) const
 {
     if (pixels <= 0 || window.end <= window.begin)
         return;
     const double perPixel = static_cast<double>(window.end - window.begin) / pixels;
+    const auto shortBlock = static_cast<std::int64_t>(perPixel / 2);
     const auto edgeBehind = [&](std::int64_t time) {
         const double pixel = std::max(0.0, std::floor(static_cast<double>(time - window.begin) / perPixel));
         return std::max(time + 1, window.begin + static_cast<std::int64_t>(std::ceil((pixel + 1) * perPixel)));
     };
-    std::size_t i = firstEndingAfter(window.begin);
-    while (i < size() && m_starts[i] < window.end) {
-        const std::int64_t edge = edgeBehind(m_starts[i]);
-        if (endOf(i) >= edge) {
-            out.push_back(summary(static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i + 1)));
-            ++i;
-            continue;
+    const auto isWide = [&](std::size_t slice) { return static_cast<double>(m_durations[slice]) >= perPixel; };
+    const auto [begin, end] = within(window);
+    for (std::size_t i = begin; i < end;) {
+        const bool inShort = isShort(i / kBlock, shortBlock);
+        std::size_t behind = i + 1;
+        if (inShort || !isWide(i)) {
+            behind = std::min<std::size_t>(
+                behindPixel(edgeBehind(inShort ? m_blockStarts[i / kBlock] : m_starts[i]), i, shortBlock), end);
+            if (behind > i + 1 && !isShort((behind - 1) / kBlock, shortBlock) && isWide(behind - 1))
+                --behind; // a bar by itself
         }
-        std::size_t j = firstStartingAt(edge, i);
-        if (endOf(j - 1) >= edge)
-            --j; // reaches over the edge: a separate bar
-        out.push_back(summary(static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(j)));
-        i = j;
+        const bool wholeBlocks = behind % kBlock == 0 && isShort(behind / kBlock - 1, shortBlock);
+        const Aggregate sum = aggregate(i, behind);
+        out.push_back({i % kBlock == 0 ? m_blockStarts[i / kBlock] : m_starts[i],
+                       wholeBlocks ? m_blockStarts[behind / kBlock] : endOf(behind - 1), sum.busy, sum.longest,
+                       static_cast<std::uint32_t>(behind - i)});
+        i = behind;
     }
 }
 

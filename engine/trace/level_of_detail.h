@@ -18,18 +18,18 @@ struct Window {
     std::int64_t end = 0;
 };
 
-/// Element that a view paints: one slice that reaches over a pixel's edge, or all the slices that lie within one pixel.
+/// Element that a view paints: one slice as wide as a pixel or wider, or all narrower ones that begin in one pixel.
 struct Bar {
     std::int64_t begin = 0; ///< start of the (first) slice
-    std::int64_t end = 0;   ///< end of the (last) slice
+    std::int64_t end = 0;   ///< end of the (last) slice, or of what follows it in its pixel
     std::int64_t busy = 0;  ///< nanoseconds that are covered by slices: busy / pixel width is the density to paint
     std::uint32_t slice =
         0; ///< index in the row of the longest slice, the first of equals: its kind and label are the ones to show
     std::uint32_t count = 0; ///< slices
 };
 
-/// Slices of one (rank, lane) that do not overlap, sorted by start, with an aggregate per 16 slices and per power of
-/// two of these above. 26 bytes a slice. A value; thread contract: as for a vector.
+/// Slices of one (rank, lane) that do not overlap, sorted by start, with an aggregate per block of 16 slices and per
+/// power of two of these above. 26.5 bytes a slice. A value; thread contract: as for a vector.
 class Row {
 public:
     Row(std::int32_t rank, std::int32_t lane, std::int32_t depth) : m_rank(rank), m_lane(lane), m_depth(depth) {}
@@ -46,8 +46,10 @@ public:
     [[nodiscard]] std::int64_t begin() const { return m_starts.empty() ? 0 : m_starts.front(); }
     [[nodiscard]] std::int64_t end() const { return m_starts.empty() ? 0 : endOf(m_starts.size() - 1); }
 
-    /// Appends to @p out at most 2 * pixels + 2 bars, in time order, that show @p window on @p pixels columns.
-    /// Cost: O(pixels log size). Bars that begin before or end after the window are not clipped.
+    /// Appends to @p out at most 2 * pixels + 2 bars, in time order, that show @p window on @p pixels columns. A block
+    /// that lasts half a pixel or less is shown where its first slice begins: far out a picture reads
+    /// blocks and no slices, which would be read from memory each by itself. Cost: O(pixels log size). Bars that begin
+    /// before or end after the window are not clipped.
     void query(Window window, int pixels, std::vector<Bar> &out) const;
     /// The slice under @p time, or the nearest one that begins or ends within @p tolerance of it. Cost: O(log size).
     [[nodiscard]] std::optional<std::uint32_t> at(std::int64_t time, std::int64_t tolerance = 0) const;
@@ -64,15 +66,18 @@ public:
 private:
     struct Aggregate {
         std::int64_t busy = 0;
-        std::uint32_t longest = 0; ///< index of the slice
-        std::uint32_t count = 0;
+        std::uint32_t longest = 0;  ///< index of the slice
+        std::uint32_t duration = 0; ///< of that one, nanoseconds; the largest number: as much or more
     };
     static_assert(sizeof(Aggregate) == 16);
 
     [[nodiscard]] std::int64_t endOf(std::size_t slice) const { return m_starts[slice] + m_durations[slice]; }
     [[nodiscard]] std::size_t firstEndingAfter(std::int64_t time) const;
     [[nodiscard]] std::size_t firstStartingAt(std::int64_t time, std::size_t from) const;
+    [[nodiscard]] bool isShort(std::size_t block, std::int64_t most) const;
+    [[nodiscard]] std::size_t behindPixel(std::int64_t edge, std::size_t from, std::int64_t shortBlock) const;
     [[nodiscard]] Aggregate leaf(std::size_t first, std::size_t last) const;
+    [[nodiscard]] Aggregate aggregate(std::size_t first, std::size_t last) const;
     void combine(Aggregate &into, const Aggregate &right) const;
     void aggregateNewBlocks();
 
@@ -81,6 +86,7 @@ private:
     Column<std::int64_t> m_durations;
     Column<std::int32_t> m_tasks;
     Column<std::int32_t> m_steps;
+    std::vector<std::int64_t> m_blockStarts;      ///< of the first slice of each block, the last, begun one too
     std::vector<std::vector<Aggregate>> m_levels; ///< [k][j] covers slices [j, j+1) * 16 * 2^k; whole ones only
 };
 

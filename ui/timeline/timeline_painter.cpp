@@ -47,14 +47,15 @@ private:
 };
 
 /// As dense as the pixels are busy; the serrated foot marks more detail at a closer zoom.
-QRgb density(const QColor &ink, const trace::Bar &bar, const TimelineScene &scene, int width)
+QRgb density(QRgb ink, QRgb paper, const trace::Bar &bar, const TimelineScene &scene, int width)
 {
     const double share =
         std::clamp(static_cast<double>(bar.busy) / (scene.axis.nanosecondsPerPixel() * width), 0.15, 1.0);
-    const QColor &paper = theme().base;
     const auto mix = [share](int a, int b) { return static_cast<int>(a * share + b * (1 - share)); };
-    return qRgb(mix(ink.red(), paper.red()), mix(ink.green(), paper.green()), mix(ink.blue(), paper.blue()));
+    return qRgb(mix(qRed(ink), qRed(paper)), mix(qGreen(ink), qGreen(paper)), mix(qBlue(ink), qBlue(paper)));
 }
+
+const QColor &inkOf(const KindStyle &style) { return style.outline.isValid() ? style.outline : style.fill; }
 
 bool isSelected(const TimelineScene &part, const TimelineModel::Group &group)
 {
@@ -81,10 +82,15 @@ void TimelinePainter::resolveStyles(const TimelineModel &model)
     for (const bool measured : {false, true}) {
         const trace::Tables &tables = model.tables(measured);
         auto &styles = m_ofKind[measured ? 1 : 0];
+        auto &inks = m_inkOfKind[measured ? 1 : 0];
         styles.clear();
-        for (std::size_t kind = 0; kind <= tables.kinds.size(); ++kind) // the last one is for kinds without a row
+        inks.clear();
+        for (std::size_t kind = 0; kind <= tables.kinds.size(); ++kind) { // the last one is for kinds without a row
             styles.push_back(&m_styles.of(tables.kind(static_cast<trace::Kind>(kind))));
+            inks.push_back(inkOf(*styles.back()).rgb());
+        }
     }
+    m_paper = theme().base.rgb();
 }
 
 void TimelinePainter::paint(QPainter &painter, const TimelineScene &scene, const QFont &font)
@@ -142,11 +148,15 @@ void TimelinePainter::paintRow(QPainter &painter, const TimelineScene &scene, co
         fill(painter, QRect(scene.area.x(), y + row.height - 1, width, 1), theme().grid);
     }
     findBars(scene, row);
-    m_thin.begin(m_gathersThin && !model.gauge(row) ? width : 0);
+    const bool gathers = m_gathersThin && row.height > kNotch && !model.gauge(row);
+    m_thin.begin(gathers ? width : 0);
     std::size_t wide = 0; // of m_bars, those that are painted alone come first
     for (const trace::Bar bar : m_bars) {
         const int x = columns.of(bar.begin);
-        if (!addThin(scene, row, bar, x, std::max(columns.of(bar.end), x + 1)))
+        const int right = std::max(columns.of(bar.end), x + 1);
+        if (gathers && right - x < kTextureWidth)
+            addThin(scene, row, bar, x, right);
+        else
             m_bars[wide++] = bar;
     }
     m_thin.paint(painter, QRect(scene.area.x(), y, width, row.height), kNotch);
@@ -156,19 +166,15 @@ void TimelinePainter::paintRow(QPainter &painter, const TimelineScene &scene, co
     }
 }
 
-bool TimelinePainter::addThin(const TimelineScene &scene, const TimelineModel::Row &row, const trace::Bar &bar, int x,
+void TimelinePainter::addThin(const TimelineScene &scene, const TimelineModel::Row &row, const trace::Bar &bar, int x,
                               int right)
 {
-    if (!m_gathersThin || right - x >= kTextureWidth || row.height <= kNotch || scene.model->gauge(row))
-        return false;
     const trace::TaskInfo &task = scene.model->task(row.measured, scene.model->slices(row).task(bar.slice));
-    const auto &styles = m_ofKind[row.measured ? 1 : 0];
-    const KindStyle &style = *styles[std::min(static_cast<std::size_t>(task.kind), styles.size() - 1)];
-    const QColor &ink = style.outline.isValid() ? style.outline : style.fill;
+    const auto &inks = m_inkOfKind[row.measured ? 1 : 0];
+    const QRgb ink = inks[std::min(static_cast<std::size_t>(task.kind), inks.size() - 1)];
     const bool merged = bar.count > 1;
-    m_thin.add(x, right, merged ? density(ink, bar, scene, right - x) : ink.rgb(), merged, scene.area.x());
+    m_thin.add(x, right, merged ? density(ink, m_paper, bar, scene, right - x) : ink, merged, scene.area.x());
     ++m_rectangles;
-    return true;
 }
 
 void TimelinePainter::findBars(const TimelineScene &scene, const TimelineModel::Row &row)
@@ -248,7 +254,7 @@ void TimelinePainter::paintBar(QPainter &painter, const TimelineScene &scene, co
             fill(painter, box, style.texture);
         }
     } else {
-        fill(painter, box, style.outline.isValid() ? style.outline : style.fill);
+        fill(painter, box, inkOf(style));
     }
     if (row.computes && row.height > TimelineRows::kThinHeight && box.width() >= kNumberWidth && m_labels < kLabelLimit
         && (task.microBatch >= 0 || box.width() >= kIdWidth)) {
@@ -276,7 +282,7 @@ void TimelinePainter::paintLevel(QPainter &painter, const TimelineScene &scene, 
 void TimelinePainter::paintMerged(QPainter &painter, const KindStyle &style, const trace::Bar &bar,
                                   const TimelineScene &scene, const QRect &box)
 {
-    const QColor color(density(style.outline.isValid() ? style.outline : style.fill, bar, scene, box.width()));
+    const QColor color(density(inkOf(style).rgb(), m_paper, bar, scene, box.width()));
     const int foot = ((box.x() >> 1) & 1) ? kNotch : 0;
     fill(painter, box.adjusted(0, 0, 0, -foot), color);
 }

@@ -36,8 +36,8 @@ private:
     void resolveStyles(const TimelineModel &model);
     void paintRows(QPainter &painter, const TimelineScene &part);
     void paintRow(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row);
-    /// A bar too narrow for a texture, where these are drawn together; false: it is to be painted alone.
-    bool addThin(const TimelineScene &scene, const TimelineModel::Row &row, const trace::Bar &bar, int x, int right);
+    /// A bar too narrow for a texture: these are drawn together.
+    void addThin(const TimelineScene &scene, const TimelineModel::Row &row, const trace::Bar &bar, int x, int right);
     void findBars(const TimelineScene &scene, const TimelineModel::Row &row); ///< m_bars
     void frameSelected(QPainter &painter, const TimelineScene &part, const TimelineModel::Row &row);
     void paintBar(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row, const trace::Bar &bar,
@@ -59,6 +59,8 @@ private:
 
     KindStyles m_styles;
     std::vector<const KindStyle *> m_ofKind[2]; ///< per clock (measured: 1), by trace::Kind; of this picture
+    std::vector<QRgb> m_inkOfKind[2];           ///< the same
+    QRgb m_paper = 0;
     std::vector<trace::Bar> m_bars;
     ThinBars m_thin;            ///< of a row
     bool m_gathersThin = false; ///< the picture is of pixels

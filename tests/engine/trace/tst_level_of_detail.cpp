@@ -4,6 +4,8 @@
 
 #include <QTest>
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <random>
 
 using namespace planloom::trace;
@@ -30,22 +32,28 @@ std::vector<Record> backToBack(std::size_t count, unsigned seed)
 /// The same picture, slice by slice: the specification of Row::query.
 std::vector<Bar> paint(const Row &row, Window window, int pixels)
 {
+    constexpr std::size_t kBlock = 16;
     const double perPixel = static_cast<double>(window.end - window.begin) / pixels;
-    const auto pixelOf = [&](std::int64_t time) {
-        return std::max(0.0, std::floor(static_cast<double>(time - window.begin) / perPixel));
+    const auto edgeBehind = [&](std::int64_t time) {
+        const double pixel = std::max(0.0, std::floor(static_cast<double>(time - window.begin) / perPixel));
+        return std::max(time + 1, window.begin + static_cast<std::int64_t>(std::ceil((pixel + 1) * perPixel)));
+    };
+    const auto startOf = [&](std::size_t i) { return row.record(i).start; };
+    const auto isShort = [&](std::size_t block) {
+        const std::size_t next = (block + 1) * kBlock;
+        return next < row.size() && startOf(next) - startOf(block * kBlock) <= static_cast<std::int64_t>(perPixel / 2);
     };
     std::vector<Bar> bars;
-    double open = -1; // the pixel whose merged bar is last in `bars`
+    std::optional<std::int64_t> open; // edge behind the pixel whose merged bar is last in `bars`
     for (std::size_t i = 0; i < row.size(); ++i) {
         const Record slice = row.record(i);
-        const std::int64_t end = slice.start + slice.duration;
-        if (end <= window.begin || slice.start >= window.end)
+        if (slice.start + slice.duration <= window.begin || slice.start >= window.end)
             continue;
-        const double pixel = pixelOf(slice.start);
-        const std::int64_t edge =
-            std::max(slice.start + 1, window.begin + static_cast<std::int64_t>(std::ceil((pixel + 1) * perPixel)));
-        const bool narrow = end < edge;
-        if (narrow && open == pixel) {
+        const bool whole = isShort(i / kBlock);
+        const bool narrow = whole || static_cast<double>(slice.duration) < perPixel;
+        const std::int64_t edge = edgeBehind(whole ? startOf(i / kBlock * kBlock) : slice.start);
+        const std::int64_t end = whole && (i + 1) % kBlock == 0 ? startOf(i + 1) : slice.start + slice.duration;
+        if (narrow && open == edge) {
             Bar &bar = bars.back();
             if (slice.duration > row.record(bar.slice).duration)
                 bar.slice = static_cast<std::uint32_t>(i);
@@ -55,7 +63,7 @@ std::vector<Bar> paint(const Row &row, Window window, int pixels)
             continue;
         }
         bars.push_back({slice.start, end, slice.duration, static_cast<std::uint32_t>(i), 1});
-        open = narrow ? pixel : -1;
+        open = narrow ? std::optional(edge) : std::nullopt;
     }
     return bars;
 }
@@ -154,6 +162,7 @@ void TestLevelOfDetail::queryIsBruteForce_data()
     QTest::newRow("some") << 333 << 40;
     QTest::newRow("many on few") << 20'000 << 17;
     QTest::newRow("many on many") << 20'000 << 1600;
+    QTest::newRow("short blocks") << 20'000 << 200;
 }
 
 void TestLevelOfDetail::queryIsBruteForce()
