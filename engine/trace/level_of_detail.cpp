@@ -9,9 +9,9 @@
 namespace planloom::trace {
 namespace {
 
-/// 16 slices an aggregate: 2 bytes a slice for all levels together, and at most 30 slices visited one by one in a
+/// 8 slices an aggregate: 4 bytes a slice for all levels together, and at most 14 slices visited one by one in a
 /// query.
-constexpr std::size_t kBlock = 16;
+constexpr std::size_t kBlock = 8;
 constexpr std::size_t kFewBlocks = 16;
 constexpr std::uint32_t kSaturated = std::numeric_limits<std::uint32_t>::max();
 

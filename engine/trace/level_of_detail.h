@@ -28,8 +28,8 @@ struct Bar {
     std::uint32_t count = 0; ///< slices
 };
 
-/// Slices of one (rank, lane) that do not overlap, sorted by start, with an aggregate per block of 16 slices and per
-/// power of two of these above. 26.5 bytes a slice. A value; thread contract: as for a vector.
+/// Slices of one (rank, lane) that do not overlap, sorted by start, with an aggregate per block of 8 slices and per
+/// power of two of these above. 29 bytes a slice. A value; thread contract: as for a vector.
 class Row {
 public:
     Row(std::int32_t rank, std::int32_t lane, std::int32_t depth) : m_rank(rank), m_lane(lane), m_depth(depth) {}
@@ -87,7 +87,7 @@ private:
     Column<std::int32_t> m_tasks;
     Column<std::int32_t> m_steps;
     std::vector<std::int64_t> m_blockStarts;      ///< of the first slice of each block, the last, begun one too
-    std::vector<std::vector<Aggregate>> m_levels; ///< [k][j] covers slices [j, j+1) * 16 * 2^k; whole ones only
+    std::vector<std::vector<Aggregate>> m_levels; ///< [k][j] covers slices [j, j+1) * 8 * 2^k; whole ones only
 };
 
 /// All rows of a trace, for views: append() as records arrive, in any order; query() for the visible part. Slices of a

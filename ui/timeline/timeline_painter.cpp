@@ -47,11 +47,11 @@ private:
 };
 
 /// As dense as the pixels are busy; the serrated foot marks more detail at a closer zoom.
-QRgb density(QRgb ink, QRgb paper, const trace::Bar &bar, const TimelineScene &scene, int width)
+QRgb density(QRgb ink, QRgb paper, const trace::Bar &bar, double nanoseconds)
 {
-    const double share =
-        std::clamp(static_cast<double>(bar.busy) / (scene.axis.nanosecondsPerPixel() * width), 0.15, 1.0);
-    const auto mix = [share](int a, int b) { return static_cast<int>(a * share + b * (1 - share)); };
+    constexpr int kWhole = 256;
+    const int share = static_cast<int>(kWhole * std::clamp(static_cast<double>(bar.busy) / nanoseconds, 0.15, 1.0));
+    const auto mix = [share](int a, int b) { return (a * share + b * (kWhole - share)) / kWhole; };
     return qRgb(mix(qRed(ink), qRed(paper)), mix(qGreen(ink), qGreen(paper)), mix(qBlue(ink), qBlue(paper)));
 }
 
@@ -150,12 +150,16 @@ void TimelinePainter::paintRow(QPainter &painter, const TimelineScene &scene, co
     findBars(scene, row);
     const bool gathers = m_gathersThin && row.height > kNotch && !model.gauge(row);
     m_thin.begin(gathers ? width : 0);
+    m_tasks.resize(m_bars.size());
+    for (std::size_t k = 0; k < m_bars.size(); ++k) // by themselves: each waits for memory, and so they wait together
+        m_tasks[k] = slices.task(m_bars[k].slice);
     std::size_t wide = 0; // of m_bars, those that are painted alone come first
-    for (const trace::Bar bar : m_bars) {
+    for (std::size_t k = 0; k < m_bars.size(); ++k) {
+        const trace::Bar bar = m_bars[k];
         const int x = columns.of(bar.begin);
         const int right = std::max(columns.of(bar.end), x + 1);
         if (gathers && right - x < kTextureWidth)
-            addThin(scene, row, bar, x, right);
+            addThin(scene, model.task(row.measured, m_tasks[k]), row.measured, bar, x, right);
         else
             m_bars[wide++] = bar;
     }
@@ -166,14 +170,14 @@ void TimelinePainter::paintRow(QPainter &painter, const TimelineScene &scene, co
     }
 }
 
-void TimelinePainter::addThin(const TimelineScene &scene, const TimelineModel::Row &row, const trace::Bar &bar, int x,
-                              int right)
+void TimelinePainter::addThin(const TimelineScene &scene, const trace::TaskInfo &task, bool measured,
+                              const trace::Bar &bar, int x, int right)
 {
-    const trace::TaskInfo &task = scene.model->task(row.measured, scene.model->slices(row).task(bar.slice));
-    const auto &inks = m_inkOfKind[row.measured ? 1 : 0];
+    const auto &inks = m_inkOfKind[measured ? 1 : 0];
     const QRgb ink = inks[std::min(static_cast<std::size_t>(task.kind), inks.size() - 1)];
     const bool merged = bar.count > 1;
-    m_thin.add(x, right, merged ? density(ink, m_paper, bar, scene, right - x) : ink, merged, scene.area.x());
+    m_thin.add(x, right, merged ? density(ink, m_paper, bar, scene.axis.nanosecondsPerPixel() * (right - x)) : ink,
+               merged, scene.area.x());
     ++m_rectangles;
 }
 
@@ -282,7 +286,7 @@ void TimelinePainter::paintLevel(QPainter &painter, const TimelineScene &scene, 
 void TimelinePainter::paintMerged(QPainter &painter, const KindStyle &style, const trace::Bar &bar,
                                   const TimelineScene &scene, const QRect &box)
 {
-    const QColor color(density(inkOf(style).rgb(), m_paper, bar, scene, box.width()));
+    const QColor color(density(inkOf(style).rgb(), m_paper, bar, scene.axis.nanosecondsPerPixel() * box.width()));
     const int foot = ((box.x() >> 1) & 1) ? kNotch : 0;
     fill(painter, box.adjusted(0, 0, 0, -foot), color);
 }

@@ -37,7 +37,8 @@ private:
     void paintRows(QPainter &painter, const TimelineScene &part);
     void paintRow(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row);
     /// A bar too narrow for a texture: these are drawn together.
-    void addThin(const TimelineScene &scene, const TimelineModel::Row &row, const trace::Bar &bar, int x, int right);
+    void addThin(const TimelineScene &scene, const trace::TaskInfo &task, bool measured, const trace::Bar &bar, int x,
+                 int right);
     void findBars(const TimelineScene &scene, const TimelineModel::Row &row); ///< m_bars
     void frameSelected(QPainter &painter, const TimelineScene &part, const TimelineModel::Row &row);
     void paintBar(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row, const trace::Bar &bar,
@@ -62,8 +63,9 @@ private:
     std::vector<QRgb> m_inkOfKind[2];           ///< the same
     QRgb m_paper = 0;
     std::vector<trace::Bar> m_bars;
-    ThinBars m_thin;            ///< of a row
-    bool m_gathersThin = false; ///< the picture is of pixels
+    std::vector<std::int32_t> m_tasks; ///< of m_bars
+    ThinBars m_thin;                   ///< of a row
+    bool m_gathersThin = false;        ///< the picture is of pixels
     QFont m_small;
     int m_labels = 0;
     int m_rectangles = 0;

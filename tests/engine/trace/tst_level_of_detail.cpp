@@ -32,7 +32,7 @@ std::vector<Record> backToBack(std::size_t count, unsigned seed)
 /// The same picture, slice by slice: the specification of Row::query.
 std::vector<Bar> paint(const Row &row, Window window, int pixels)
 {
-    constexpr std::size_t kBlock = 16;
+    constexpr std::size_t kBlock = 8;
     const double perPixel = static_cast<double>(window.end - window.begin) / pixels;
     const auto edgeBehind = [&](std::int64_t time) {
         const double pixel = std::max(0.0, std::floor(static_cast<double>(time - window.begin) / perPixel));
