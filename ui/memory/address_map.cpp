@@ -33,8 +33,10 @@ constexpr double kMapDragStart = 4;
 constexpr double kDeepest = 1e-6; // of the whole axis that is the least in sight
 constexpr int kTicks = 4;
 
+using Outline = BlockOutlines::Outline;
+
 /// True if @p b goes on where @p a ends, in the same slot.
-bool joins(const LiveBlock &a, const LiveBlock &b)
+bool joins(const Outline &a, const Outline &b)
 {
     return a.begin == b.begin && a.end == b.end && a.offset + a.bytes == b.offset;
 }
@@ -53,12 +55,15 @@ struct MapScale {
         return area.bottom() - (static_cast<double>(address) - bytes) * pixelsPerByte;
     }
     /// Of what lies from the beginning of @p first to the end of @p last.
-    [[nodiscard]] QRectF place(const LiveBlock &first, const LiveBlock &last) const
+    [[nodiscard]] QRectF place(const Outline &first, const Outline &last) const
     {
         const double left = area.left() + (first.begin - seconds) * pixelsPerSecond;
         const double right = area.left() + (std::min(first.end, whole) - seconds) * pixelsPerSecond;
         const double top = y(last.offset + last.bytes);
-        return QRectF(left, top, std::max(1.0, right - left), std::max(1.0, y(first.offset) - top)) & area;
+        const QPointF corner(std::max(left, area.left()), std::max(top, area.top()));
+        const QPointF other(std::min(std::max(right, left + 1), area.right()),
+                            std::min(std::max(y(first.offset), top + 1), area.bottom()));
+        return {corner, other};
     }
 };
 
@@ -278,7 +283,7 @@ void AddressMap::paintBlocks(QPainter &painter)
     const QRectF area = plot();
     painter.fillRect(area, theme().bubble);
     painter.fillRect(area, QBrush(theme().bubbleHatch, Qt::BDiagPattern));
-    const auto &blocks = m_live->memory.blocks;
+    const BlockOutlines &blocks = m_live->outlines;
     const MapScale scale{area,
                          m_time.from,
                          area.width() / (m_time.to - m_time.from),
@@ -287,23 +292,24 @@ void AddressMap::paintBlocks(QPainter &painter)
                          m_time.whole};
     Specks specks(size());
     for (std::size_t b = 0; b < blocks.size();) {
-        const LiveBlock &first = blocks[b];
+        const Outline &first = blocks[b];
         const bool seen = first.offset >= 0 && first.end >= m_time.from && first.begin <= m_time.to
             && static_cast<double>(first.offset + first.bytes) >= m_addresses.from
             && static_cast<double>(first.offset) <= m_addresses.to;
-        QRectF place = seen ? scale.place(first, first) : QRectF();
         std::size_t last = b;
         std::size_t largest = b;
         // Neighbours until there is something to see.
-        while (!place.isEmpty() && last + 1 < blocks.size() && joins(blocks[last], blocks[last + 1])
-               && scale.y(first.offset) - scale.y(blocks[last].offset + blocks[last].bytes) < kLeastHeight) {
+        const double foot = scale.y(first.offset);
+        while (seen && last + 1 < blocks.size()
+               && foot - scale.y(blocks[last].offset + blocks[last].bytes) < kLeastHeight
+               && joins(blocks[last], blocks[last + 1])) {
             ++last;
             if (blocks[last].bytes > blocks[largest].bytes)
                 largest = last;
-            place = scale.place(first, blocks[last]);
         }
-        if (!place.isEmpty() && specks.isNew(place, blocks[largest].kind))
-            paintBlock(painter, place, blocks[largest]);
+        const QRectF place = seen ? scale.place(first, blocks[last]) : QRectF();
+        if (!place.isEmpty() && specks.isNew(place, blocks.kind(largest)))
+            paintBlock(painter, place, m_live->memory.blocks[largest]);
         b = last + 1;
     }
     painter.setPen(theme().border);

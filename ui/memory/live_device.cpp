@@ -22,6 +22,16 @@ std::string originalName(std::string name)
 
 } // namespace
 
+BlockOutlines::BlockOutlines(const std::vector<simulate::LiveBlock> &blocks)
+{
+    m_outlines.reserve(blocks.size());
+    m_kinds.reserve(blocks.size());
+    for (const simulate::LiveBlock &block : blocks) {
+        m_outlines.push_back({block.begin, block.end, block.offset, block.bytes});
+        m_kinds.push_back(block.kind);
+    }
+}
+
 const std::string &LiveDevice::taskOf(TaskId task) const
 {
     static const std::string none;
@@ -43,6 +53,7 @@ Result<LiveDevice> liveDevice(const plan::Document &document, std::size_t rank)
     if (!memory)
         return memory.error();
     live.memory = *std::move(memory);
+    live.outlines = BlockOutlines(live.memory.blocks);
     live.device = document.subject.cluster->device(program->ranks[rank].device).name;
     for (const simulate::LiveBlock &block : live.memory.blocks)
         for (const TaskId task : {block.made, block.last})

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 namespace planloom::ui {
@@ -17,6 +18,8 @@ namespace planloom::ui {
 namespace {
 constexpr int kHoverMilliseconds = 60;
 constexpr std::size_t kMostHovered = 20'000; // rows that are looked for at each move of the mouse
+constexpr std::size_t kMostAtOnce = 20'000;  // blocks that are sorted within an event
+constexpr std::size_t kMostRows = 20'000;    // of the table: the largest buffers
 } // namespace
 
 LivePanel::LivePanel(StudioState *state, QWidget *parent)
@@ -140,16 +143,18 @@ void LivePanel::ask()
     m_askedRank = m_rank;
     m_error.clear();
     m_job.ask([this, document = m_state->document(), of = simulation, rank = *m_rank](Progress &) -> Job::Completion {
-        return [this, of, live = liveDevice(*document, rank)] {
+        auto made = liveDevice(*document, rank);
+        const auto live = made ? Result(std::make_shared<const LiveDevice>(*std::move(made))) : made.error();
+        return [this, of, live] {
             m_liveOf = of;
             take(live);
         };
     });
 }
 
-void LivePanel::take(const Result<LiveDevice> &live)
+void LivePanel::take(const Result<std::shared_ptr<const LiveDevice>> &live)
 {
-    m_live = live ? std::make_shared<const LiveDevice>(*live) : nullptr;
+    m_live = live ? *live : nullptr;
     m_error = live ? QString() : qt(live.error().text());
     refreshTable(); // it was asked for where it was seen, and is there when that comes back
     refreshMap();
@@ -177,19 +182,49 @@ void LivePanel::refreshTable()
     if (!current())
         return; // what was there is pale until the new one comes
     const double seconds = moment();
-    m_rows = m_live->memory.at(seconds);
-    std::stable_sort(m_rows.begin(), m_rows.end(), [this](std::size_t a, std::size_t b) {
-        return m_live->memory.blocks[a].bytes > m_live->memory.blocks[b].bytes;
+    m_map->setMoment(seconds);
+    if (m_live->memory.blocks.size() <= kMostAtOnce) {
+        m_tableJob.abandon();
+        return takeTable(shownAt(*m_live, seconds));
+    }
+    m_tableVeil->setCurrent(false);
+    m_tableJob.ask([this, live = m_live, seconds](Progress &) -> Job::Completion {
+        const auto shown = std::make_shared<Shown>(shownAt(*live, seconds));
+        return [this, live, shown] {
+            if (live == m_live && current())
+                takeTable(std::move(*shown));
+        };
     });
+}
+
+LivePanel::Shown LivePanel::shownAt(const LiveDevice &live, double seconds)
+{
+    Shown shown{seconds, live.memory.at(seconds), liveText(live, seconds)};
+    const std::size_t all = shown.rows.size();
+    const std::size_t some = std::min(all, kMostRows);
+    std::partial_sort(shown.rows.begin(), shown.rows.begin() + static_cast<std::ptrdiff_t>(some), shown.rows.end(),
+                      [&live](std::size_t a, std::size_t b) {
+                          return std::tuple(-live.memory.blocks[a].bytes, a)
+                              < std::tuple(-live.memory.blocks[b].bytes, b);
+                      });
+    shown.rows.resize(some);
+    if (some < all)
+        shown.text += tr("  ·  the %1 largest of %2 buffers").arg(some).arg(all);
+    return shown;
+}
+
+void LivePanel::takeTable(Shown shown)
+{
+    m_rows = std::move(shown.rows);
+    m_tableVeil->setCurrent(!m_pale);
     m_table->set(liveTable(m_live, m_rows));
     // Names are long, and whole in the tool tips; kind and size stay in view where the pane is narrow.
     constexpr int kLeastName = 90;
     m_table->setColumnWidth(0, std::min(m_table->columnWidth(0), std::max(kLeastName, width() / 2)));
     const QString at = m_hovered || m_pinned ? tr("At %1") : tr("Peak at %1");
-    m_text->setText(at.arg(instantText(std::llround(seconds * 1e9))) + tr(" on %1: ").arg(qt(m_live->device))
-                    + liveText(*m_live, seconds)
+    m_text->setText(at.arg(instantText(std::llround(shown.seconds * 1e9))) + tr(" on %1: ").arg(qt(m_live->device))
+                    + shown.text
                     + (m_live->named ? QString() : tr("  ·  too many devices to name tensors within slots")));
-    m_map->setMoment(seconds);
 }
 
 void LivePanel::refreshMap()

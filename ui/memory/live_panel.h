@@ -37,7 +37,7 @@ public:
     void setPale(bool pale);                   ///< what is shown is of an earlier plan
     [[nodiscard]] double moment() const;       ///< seconds; 0 without a device
     [[nodiscard]] bool atPeak() const { return !m_pinned; }
-    [[nodiscard]] bool computes() const { return m_job.running(); }
+    [[nodiscard]] bool computes() const { return m_job.running() || m_tableJob.running(); }
     [[nodiscard]] const std::shared_ptr<const LiveDevice> &live() const { return m_live; }
     [[nodiscard]] DataTable *table() { return m_table; }
     [[nodiscard]] AddressMap *map() { return m_map; } ///< for another tab
@@ -49,8 +49,17 @@ Q_SIGNALS:
     void momentChanged(); ///< pinned one, or the device
 
 private:
+    /// What the table has of a moment.
+    struct Shown {
+        double seconds = 0;
+        std::vector<std::size_t> rows; ///< largest first
+        QString text;
+    };
+    static Shown shownAt(const LiveDevice &live, double seconds);
+
     void ask();
-    void take(const Result<LiveDevice> &live);
+    void take(const Result<std::shared_ptr<const LiveDevice>> &live);
+    void takeTable(Shown shown);
     void refresh();
     void refreshTable();
     void refreshMap();
@@ -79,6 +88,7 @@ private:
     bool m_pale = false;
     QString m_error;
     std::vector<std::size_t> m_rows;
+    LatestJob m_tableJob{tr("Buffers at a moment")};
     LatestJob m_job{tr("Buffers of a device")};
 };
 

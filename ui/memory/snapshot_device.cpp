@@ -100,6 +100,7 @@ public:
         std::ranges::stable_sort(m_made.memory.blocks, {}, [](const simulate::LiveBlock &block) {
             return std::tuple(block.begin > 0 || block.end < kForever, block.begin, block.offset);
         });
+        m_made.outlines = BlockOutlines(m_made.memory.blocks);
         return std::move(m_made);
     }
 
