@@ -4,7 +4,10 @@
 #include "engine/trace/rounds.h"
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
+#include <functional>
+#include <thread>
 
 namespace planloom::trace {
 namespace {
@@ -25,36 +28,91 @@ std::string lowerCase(std::string_view text)
 
 } // namespace
 
+void Names::reserve(std::size_t texts)
+{
+    m_texts.reserve(texts);
+    if (2 * texts > m_slots.size())
+        spread(std::bit_ceil(2 * texts));
+}
+
+void Names::spread(std::size_t slots)
+{
+    m_slots.assign(slots, 0);
+    for (std::size_t number = 0; number < m_texts.size(); ++number)
+        m_slots[slotOf(m_texts[number])] = static_cast<std::uint32_t>(number) + 1;
+}
+
+std::size_t Names::slotOf(std::string_view text) const
+{
+    std::size_t slot = std::hash<std::string_view>()(text) & (m_slots.size() - 1);
+    while (m_slots[slot] != 0 && m_texts[m_slots[slot] - 1] != text)
+        slot = (slot + 1) & (m_slots.size() - 1);
+    return slot;
+}
+
+std::uint32_t Names::add(std::string_view text)
+{
+    constexpr std::size_t kFewest = 16;
+    if (2 * (m_texts.size() + 1) > m_slots.size())
+        spread(std::max(kFewest, 2 * m_slots.size()));
+    std::uint32_t &number = m_slots[slotOf(text)];
+    if (number == 0) {
+        m_texts.push_back(text);
+        number = static_cast<std::uint32_t>(m_texts.size());
+    }
+    return number - 1;
+}
+
+std::optional<std::uint32_t> Names::find(std::string_view text) const
+{
+    const std::uint32_t number = m_slots.empty() ? 0 : m_slots[slotOf(text)];
+    return number == 0 ? std::nullopt : std::optional(number - 1);
+}
+
 Index::Index(std::shared_ptr<const Tables> tables) : m_tables(std::move(tables)), m_homes(m_tables->tasks.size())
 {
     nameTasks();
+    nameDevices();
+}
+
+/// Names and slices are found side by side.
+Index::Index(const std::shared_ptr<const Trace> &trace) : m_tables(trace, trace.get()), m_homes(trace->tasks.size())
+{
+    {
+        const std::jthread names([this] { nameTasks(); });
+        nameDevices();
+        append(trace->records);
+        orderMicroBatches();
+    }
+    orderByRank();
+}
+
+void Index::nameDevices()
+{
     m_rankOn.reserve(m_tables->ranks.size());
     for (std::size_t r = 0; r < m_tables->ranks.size(); ++r)
         m_rankOn.try_emplace(m_tables->ranks[r].device, static_cast<std::int32_t>(r));
 }
 
-Index::Index(const std::shared_ptr<const Trace> &trace) : Index(std::shared_ptr<const Tables>(trace, trace.get()))
-{
-    append(trace->records);
-    orderByRank();
-    orderMicroBatches();
-}
-
 void Index::nameTasks()
 {
     const auto &tasks = m_tables->tasks;
+    m_names.reserve(tasks.size());
     m_nameOf.reserve(tasks.size());
     m_hasKind.resize(m_tables->kinds.size());
     std::vector<std::uint32_t> count;
+    std::vector<std::int32_t> *ofMicroBatch = nullptr; // those of the task before, most often the same
     for (std::size_t t = 0; t < tasks.size(); ++t) {
-        const auto name = m_names.try_emplace(tasks[t].id, static_cast<std::uint32_t>(m_names.size())).first->second;
+        const std::uint32_t name = m_names.add(tasks[t].id);
         m_nameOf.push_back(name);
         if (name == count.size())
             count.push_back(0);
         ++count[name];
         if (const auto kind = static_cast<std::size_t>(tasks[t].kind); kind < m_hasKind.size())
             m_hasKind[kind] = true;
-        m_tasksOfMicroBatch[tasks[t].microBatch].push_back(static_cast<std::int32_t>(t));
+        if (ofMicroBatch == nullptr || tasks[t].microBatch != tasks[t - 1].microBatch)
+            ofMicroBatch = &m_tasksOfMicroBatch[tasks[t].microBatch];
+        ofMicroBatch->push_back(static_cast<std::int32_t>(t));
     }
     m_firstTask.assign(count.size() + 1, 0);
     for (std::size_t name = 0; name < count.size(); ++name)
@@ -143,10 +201,10 @@ std::int32_t Index::rankOf(std::int32_t task) const
 std::span<const std::int32_t> Index::tasksCalled(std::string_view id) const
 {
     const auto name = m_names.find(id);
-    if (name == m_names.end())
+    if (!name)
         return {};
-    const std::uint32_t first = m_firstTask[name->second];
-    return std::span(m_tasksByName).subspan(first, m_firstTask[name->second + 1] - first);
+    const std::uint32_t first = m_firstTask[*name];
+    return std::span(m_tasksByName).subspan(first, m_firstTask[*name + 1] - first);
 }
 
 /// Tasks without a record first.
@@ -217,9 +275,10 @@ std::optional<Index::Slice> Index::sliceOf(const Record &record) const
 std::vector<bool> Index::namesWith(std::string_view text) const
 {
     const std::string lower = lowerCase(text);
-    std::vector<bool> with(m_names.size(), false);
-    for (const auto &[id, number] : m_names)
-        with[number] = containsIgnoringCase(id, lower);
+    std::vector<bool> with;
+    with.reserve(m_names.texts().size());
+    for (const std::string_view id : m_names.texts())
+        with.push_back(containsIgnoringCase(id, lower));
     return with;
 }
 

@@ -17,6 +17,25 @@
 
 namespace planloom::trace {
 
+/// Different texts, numbered as they come, which stay where they are. A trace has hundreds of thousands of ids: they
+/// are found by a table of numbers and not by one of allocated nodes. Thread contract: as for a vector.
+class Names {
+public:
+    /// Room for so many texts.
+    void reserve(std::size_t texts);
+    /// The number of @p text; a new one if it has none yet.
+    std::uint32_t add(std::string_view text);
+    [[nodiscard]] std::optional<std::uint32_t> find(std::string_view text) const;
+    [[nodiscard]] const std::vector<std::string_view> &texts() const { return m_texts; } ///< by number
+
+private:
+    [[nodiscard]] std::size_t slotOf(std::string_view text) const; ///< its own, or the one where it would be
+    void spread(std::size_t slots);
+
+    std::vector<std::string_view> m_texts;
+    std::vector<std::uint32_t> m_slots; ///< a power of two of them, half of them free at least: numbers + 1; 0: free
+};
+
 /// A trace as views ask for it: rows of slices, and where a task, a step or a micro-batch is among them. A task belongs
 /// to one rank and one lane, those of its first record. About 26 bytes a slice and 30 a task beside the tables.
 ///
@@ -87,6 +106,7 @@ private:
     };
 
     void nameTasks();
+    void nameDevices();
     void noteRecord(const Record &record);
     void noteStage(std::int32_t rank, std::int32_t stage);
     void findRows();
@@ -106,10 +126,10 @@ private:
     std::vector<std::vector<std::int32_t>> m_stages;             ///< per rank
     std::vector<std::uint32_t> m_firstRow; ///< per rank, and the number of rows behind the last one
 
-    std::unordered_map<std::string_view, std::uint32_t> m_names; ///< different ids, numbered
-    std::vector<std::uint32_t> m_nameOf;                         ///< per task
-    std::vector<bool> m_hasKind;                                 ///< per row of the table of kinds
-    std::vector<std::uint32_t> m_firstTask;                      ///< per name: range in m_tasksByName
+    Names m_names;                          ///< different ids
+    std::vector<std::uint32_t> m_nameOf;    ///< per task
+    std::vector<bool> m_hasKind;            ///< per row of the table of kinds
+    std::vector<std::uint32_t> m_firstTask; ///< per name: range in m_tasksByName
     std::vector<std::int32_t> m_tasksByName;
     bool m_byRank = false; ///< so are the tasks of a name ordered; not after append()
     std::unordered_map<std::int32_t, std::vector<std::int32_t>> m_tasksOfMicroBatch;
