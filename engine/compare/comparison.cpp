@@ -340,9 +340,11 @@ Comparison compare(Side a, Side b)
     made.a = std::move(a);
     made.b = std::move(b);
     made.basis = basisOf(made.a, made.b);
-    made.differences = plan::difference(made.a.document.plan, made.b.document.plan);
-    for (std::string &line : plan::difference(made.a.document.subject, made.b.document.subject))
-        made.differences.push_back(std::move(line));
+    if (!made.a.planText || made.a.planText != made.b.planText) { // else one was taken from the other
+        made.differences = plan::difference(made.a.document.plan, made.b.document.plan);
+        for (std::string &line : plan::difference(made.a.document.subject, made.b.document.subject))
+            made.differences.push_back(std::move(line));
+    }
     if (!made.basis.note.empty())
         made.notes.push_back(made.basis.note);
     for (const auto &[side, name] : {std::pair(&made.a, "A"), std::pair(&made.b, "B")})

@@ -216,29 +216,72 @@ Result<Side> sideOf(plan::Document document, std::string name)
     return side;
 }
 
-Result<Side> sideOfRun(plan::Document document, std::optional<run::Summary> summary, const std::string &folder)
+namespace {
+
+Result<Side> withMeasured(Side side, std::optional<run::Summary> summary, const std::string &folder)
 {
-    auto side = sideOf(std::move(document), folder);
-    if (!side)
-        return side;
-    side->isRun = true;
-    side->measured = std::move(summary);
+    side.isRun = true;
+    side.measured = std::move(summary);
     for (const auto add : {addSteps, addCourses, traceSide})
-        if (const Status added = add(*side, fs::path(folder)); !added)
+        if (const Status added = add(side, fs::path(folder)); !added)
             return added.error();
     return side;
 }
 
-Result<Side> sideOfRun(const std::string &folder)
+/// What is predicted of @p other.
+Side predictedOf(const Side &other, std::string name)
+{
+    Side side;
+    side.name = std::move(name);
+    side.document = other.document;
+    side.planText = other.planText;
+    side.planHash = other.planHash;
+    side.work = other.work;
+    side.predicted = other.predicted;
+    side.collectiveBytes = other.collectiveBytes;
+    side.transferBytes = other.transferBytes;
+    side.predictedStep = other.predictedStep;
+    side.predictedTrace = other.predictedTrace;
+    return side;
+}
+
+/// Of the plan in @p file of the run in @p folder.
+Result<Side> predictedOfFile(const fs::path &file, const std::string &folder,
+                             const std::vector<std::shared_ptr<const Side>> &others)
+{
+    auto text = readFile(file);
+    if (!text)
+        return text.error();
+    for (const auto &other : others)
+        if (other && other->planText && *other->planText == *text)
+            return predictedOf(*other, folder);
+    auto document = plan::readPlan(file.string());
+    if (!document)
+        return document.error();
+    auto side = sideOf(*std::move(document), folder);
+    if (side)
+        side->planText = std::make_shared<const std::string>(*std::move(text));
+    return side;
+}
+
+} // namespace
+
+Result<Side> sideOfRun(plan::Document document, std::optional<run::Summary> summary, const std::string &folder)
+{
+    auto side = sideOf(std::move(document), folder);
+    return side ? withMeasured(*std::move(side), std::move(summary), folder) : side;
+}
+
+Result<Side> sideOfRun(const std::string &folder, const std::vector<std::shared_ptr<const Side>> &others)
 {
     const fs::path base(folder);
     std::error_code unknown;
     if (!fs::exists(base / "plan.json", unknown))
         return notFound("is not the folder of a run (it has no plan.json); choose one that planloom train made")
             .in(folder);
-    auto document = plan::readPlan((base / "plan.json").string());
-    if (!document)
-        return document.error();
+    auto side = predictedOfFile(base / "plan.json", folder, others);
+    if (!side)
+        return side;
     std::optional<run::Summary> summary;
     if (const fs::path file = base / "summary.json"; fs::exists(file, unknown)) {
         const auto text = readFile(file);
@@ -249,7 +292,7 @@ Result<Side> sideOfRun(const std::string &folder)
             return read.error().in(file.string());
         summary = *std::move(read);
     }
-    return sideOfRun(*std::move(document), std::move(summary), folder);
+    return withMeasured(*std::move(side), std::move(summary), folder);
 }
 
 } // namespace planloom::compare

@@ -43,7 +43,8 @@ std::vector<Course> coursesOf(const CourseChange &change, const std::vector<run:
 struct Side {
     std::string name; ///< a path, or what the caller calls it
     plan::Document document;
-    std::string planHash; ///< plan::fingerprint()
+    std::shared_ptr<const std::string> planText; ///< the plan's file, of a run that was read from its folder; else null
+    std::string planHash;                        ///< plan::fingerprint()
     plan::ModelWork work;
     simulate::Report predicted;
     std::int64_t collectiveBytes = -1; ///< that all ranks send in collectives of a step, by the plan; -1: not known
@@ -70,7 +71,8 @@ Result<Side> sideOf(plan::Document document, std::string name);
 /// The run in @p folder, whose plan is @p document and whose result, if there is one, @p summary. Errors: those of
 /// sideOf; BadInput, Io (files of the run).
 Result<Side> sideOfRun(plan::Document document, std::optional<run::Summary> summary, const std::string &folder);
-/// The same, with plan and summary from the folder. Errors: also NotFound.
-Result<Side> sideOfRun(const std::string &folder);
+/// The same, with plan and summary from the folder. What is predicted is taken from the first of @p others, sides or
+/// null, whose plan file is the same byte by byte: then it costs reading files. Errors: also NotFound.
+Result<Side> sideOfRun(const std::string &folder, const std::vector<std::shared_ptr<const Side>> &others = {});
 
 } // namespace planloom::compare

@@ -218,7 +218,8 @@ std::function<Result<compare::Side>()> CompareView::readerOf(const CompareSource
             auto read = plan::readPlan(path);
             return read ? compare::sideOf(*std::move(read), path) : read.error();
         };
-    case Kind::RunFolder: return [path] { return compare::sideOfRun(path); };
+    case Kind::RunFolder:
+        return [path, read = std::vector{m_read[0].side, m_read[1].side}] { return compare::sideOfRun(path, read); };
     case Kind::TraceFile: // compared with traces only
     case Kind::None: break;
     }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/base/files.h"
 #include "engine/compare/comparison.h"
 #include "engine/import/import.h"
 #include "engine/plan/fingerprint.h"
 
+#include <QDir>
+#include <QTemporaryDir>
 #include <QTest>
 
 #include <nlohmann/json.hpp>
@@ -105,6 +108,48 @@ class TestCompare : public QObject {
     Q_OBJECT
 
 private Q_SLOTS:
+    /// A run whose plan file is that of another side, byte by byte, has its prediction; any other byte makes one anew.
+    void equalPlansArePredictedOnce()
+    {
+        const QTemporaryDir dir;
+        const auto folder = [&dir](const char *name) { return dir.filePath(QLatin1String(name)).toStdString(); };
+        const std::string text = plan::toJson(twoStages(3));
+        for (const char *name : {"a", "b", "c", "d"})
+            QVERIFY(QDir(dir.path()).mkdir(QLatin1String(name)));
+        QVERIFY(writeFileAtomically(folder("a") + "/plan.json", text));
+        QVERIFY(writeFileAtomically(folder("b") + "/plan.json", text));
+        QVERIFY(writeFileAtomically(folder("c") + "/plan.json", text + "\n"));
+        QVERIFY(plan::writePlan(twoStages(2), folder("d") + "/plan.json"));
+        const std::string step = R"({"step":0,"loss":1,"seconds":0.5,"samples_per_second":16})";
+        QVERIFY(writeFileAtomically(folder("b") + "/metrics.jsonl", step + "\n"));
+        using SidePtr = std::shared_ptr<const Side>;
+        const auto read = [&](const char *name, const std::vector<SidePtr> &others) -> SidePtr {
+            auto side = sideOfRun(folder(name), others);
+            return side ? std::make_shared<const Side>(*std::move(side)) : nullptr;
+        };
+        const SidePtr a = read("a", {});
+        QVERIFY(a && a->isRun && a->predictedTrace);
+        const SidePtr b = read("b", {nullptr, a});
+        QVERIFY(b);
+        QCOMPARE(b->predictedTrace, a->predictedTrace); // the same one
+        QCOMPARE(b->name, folder("b"));
+        QCOMPARE(b->planHash, a->planHash);
+        QCOMPARE(b->steps.size(), std::size_t(1)); // its own
+        QVERIFY(a->steps.empty());
+        for (const char *other : {"c", "d"}) {
+            const SidePtr anew = read(other, {a, b});
+            QVERIFY(anew);
+            QVERIFY(anew->predictedTrace != a->predictedTrace);
+            QCOMPARE(compare::compare(*a, *anew).differences.empty(), std::string(other) == "c");
+        }
+        const Comparison once = compare::compare(*a, *b);
+        const Comparison alone = compare::compare(*a, *read("b", {}));
+        QVERIFY(once.differences.empty() && alone.differences.empty());
+        QCOMPARE(once.figures.size(), alone.figures.size());
+        for (std::size_t k = 0; k < once.figures.size(); ++k)
+            QVERIFY(once.figures[k].a == alone.figures[k].a && once.figures[k].b == alone.figures[k].b);
+    }
+
     /// Of 200 ns of two ranks: forward 40 + 30, backward 30, update 20; the send counts where nothing hides it (10),
     /// the receive as of the sender's start (20); rank 1 waits 30 and is idle 10 + 10.
     void partsByHand()
