@@ -374,7 +374,7 @@ private Q_SLOTS:
     {
         const QByteArray path = qgetenv("PATH");
         QVERIFY(QDir(m_folder.path()).mkpath("bin"));
-        QVERIFY(writeFileAtomically(file("bin/ssh"), "#!/bin/sh\necho \"$@\"\n"));
+        QVERIFY(writeFileAtomically(file("bin/ssh"), "#!/bin/sh\nread -r line\necho \"$@\"\n"));
         QFile::setPermissions(m_folder.path() + "/bin/ssh", QFile::ReadOwner | QFile::WriteOwner | QFile::ExeOwner);
         qputenv("PATH", (m_folder.path() + "/bin:").toUtf8() + path);
         const auto restored = qScopeGuard([&] { qputenv("PATH", path); });
