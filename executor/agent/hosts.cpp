@@ -56,10 +56,15 @@ Result<std::vector<PlanHost>> hostsOf(const plan::Document &document)
         return badInput(fmt::format("node {} of the plan's cluster has no address, and {} has one; give every node an "
                                     "address, or none",
                                     without->name, hosts.front().name));
+    std::map<std::string_view, std::string_view> seen; // addresses, and their nodes
     for (const PlanHost &host : hosts) {
         if (host.host.address.find(':') != std::string::npos)
             return badInput(fmt::format("node {}: Open MPI's files take no IPv6 addresses; give a name for {}",
                                         host.name, host.host.address));
+        if (const auto [at, fresh] = seen.emplace(host.host.address, host.name); !fresh)
+            return badInput(fmt::format("nodes {} and {} have the address {} and two ports; Open MPI's files tell "
+                                        "hosts apart by their addresses alone: give each a name of its own",
+                                        at->second, host.name, host.host.address));
     }
     return hosts;
 }

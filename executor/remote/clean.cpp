@@ -2,6 +2,7 @@
 #include "executor/remote/clean.h"
 
 #include "engine/base/files.h"
+#include "executor/agent/hosts.h"
 #include "executor/remote/items.h"
 #include "executor/remote/places.h"
 
@@ -10,6 +11,7 @@
 #include <filesystem>
 #include <string>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <vector>
 
 namespace planloom::remote {
@@ -53,6 +55,30 @@ std::vector<fs::path> foldersIn(const fs::path &parent)
     return found;
 }
 
+/// What a run's folder names, items among it.
+std::string givenIn(const fs::path &run)
+{
+    std::string given;
+    for (const char *file : {"/plan.json", "/request.json"}) {
+        if (const auto text = readFile(run.string() + file))
+            given += *text;
+    }
+    return given;
+}
+
+/// Of runs that are kept on other hosts and have joined this one: their folders are there while they last.
+std::string givenToJoinedRuns()
+{
+    std::string given;
+    for (const fs::path &meeting : foldersIn(fs::path(agent::meetingFolder("x")).parent_path())) {
+        struct stat info {};
+        if (agent::isMeetingFolder(meeting.string()) && ::lstat(meeting.c_str(), &info) == 0
+            && info.st_uid == ::geteuid())
+            given += givenIn(meeting / "run");
+    }
+    return given;
+}
+
 /// The item of a folder of the cache; empty: it is none.
 std::string itemIn(const fs::path &folder)
 {
@@ -80,7 +106,7 @@ Cleaned clean(double days)
         ++count;
         return true;
     };
-    std::string given; // to the runs that stay
+    std::string given = givenToJoinedRuns(); // and to the runs that stay
     for (const fs::path &run : foldersIn(fs::path(keptFolder("x")).parent_path())) {
         if (!isRunId(run.filename().string()))
             continue;
@@ -89,10 +115,7 @@ Cleaned clean(double days)
         if (!running && isOld(contents) && remove(run, contents, cleaned.runs))
             continue;
         ++(running ? cleaned.running : cleaned.kept);
-        for (const char *file : {"/plan.json", "/request.json"}) {
-            if (const auto text = readFile(run.string() + file))
-                given += *text;
-        }
+        given += givenIn(run);
     }
     for (const fs::path &folder : foldersIn(itemsFolder())) {
         const std::string item = itemIn(folder);

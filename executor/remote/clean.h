@@ -13,8 +13,8 @@ struct Cleaned {
     int running = 0;        ///< runs that go on
     int kept = 0;           ///< runs that have ended, and stay
 };
-/// Removes kept runs that have ended and were not written for @p days, and items as old that no run which stays was
-/// given. What cannot be removed stays. 0 days: all; no run may be about to start then.
+/// Removes kept runs that have ended and were not written for @p days, and items as old that no run which stays, or has
+/// joined this machine, was given. What cannot be removed stays. 0 days: all; no run may be about to start then.
 Cleaned clean(double days);
 
 } // namespace planloom::remote

@@ -5,36 +5,14 @@
 #include "executor/agent/child.h"
 #include "executor/remote/guard.h"
 #include "executor/remote/mirror.h"
+#include "executor/remote/this_machine.h"
 
 #include <fmt/format.h>
-#include <netdb.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 namespace planloom::remote {
 namespace {
 
 using namespace std::chrono_literals;
-
-/// Only an address of this machine can be bound to.
-bool isThisMachine(const std::string &address)
-{
-    addrinfo wanted{};
-    wanted.ai_family = AF_INET;
-    wanted.ai_socktype = SOCK_DGRAM;
-    addrinfo *found = nullptr;
-    if (::getaddrinfo(address.c_str(), nullptr, &wanted, &found) != 0)
-        return false;
-    bool ours = false;
-    for (const addrinfo *entry = found; entry != nullptr && !ours; entry = entry->ai_next) {
-        const int fd = ::socket(entry->ai_family, entry->ai_socktype | SOCK_CLOEXEC, 0);
-        ours = fd >= 0 && ::bind(fd, entry->ai_addr, entry->ai_addrlen) == 0;
-        if (fd >= 0)
-            ::close(fd);
-    }
-    ::freeaddrinfo(found);
-    return ours;
-}
 
 /// planloom lies on each host where it lies here: mpirun starts it there.
 Result<Target> targetOf(const cluster::Host &host)
@@ -85,7 +63,7 @@ Status JoinedHosts::join(agent::TrainRequest &request, const std::string &id, co
         return hosts ? Status() : hosts.error();
     if (const Status good = agent::checkOnHosts(document->plan, request.settings); !good)
         return good;
-    const auto load = loadOf(request);
+    const auto load = loadOf(request, {});
     if (!load)
         return load.error();
     m_id = id;

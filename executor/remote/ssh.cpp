@@ -81,6 +81,10 @@ Result<agent::Command> sessionCommand(const Target &target, const std::string &s
         arguments.insert(arguments.end(), {"-o", "ClearAllForwardings=yes"});
     else
         arguments.insert(arguments.end(), {"-o", "ExitOnForwardFailure=yes", "-R", socket + ":" + local});
+    // A master connection that is there would keep the socket behind the session's end, and asks in its own time
+    // whether the host is there.
+    if (!socket.empty())
+        arguments.insert(arguments.end(), {"-o", "ControlPath=none"});
     // The only words that go through a shell over there. The program's name has no character that a shell knows.
     arguments.insert(arguments.end(), {"-T", "--", target.address, "'" + target.program + "' host"});
     return command;

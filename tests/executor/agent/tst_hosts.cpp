@@ -36,6 +36,9 @@ private Q_SLOTS:
         row("one without", {"a", ""}, {0, 2}, "", "node n1 of the plan's cluster has no address, and n0 has one");
         row("one without that is not used", {"a", "b", ""}, {0, 2}, "a 1 b 1 ", "");
         row("IPv6", {"a", "fe80::1"}, {0, 2}, "", "IPv6");
+        row("one address, two ports", {"a", "b", "a@2222"}, {0, 2, 4}, "",
+            "nodes n0 and n2 have the address a and two ports");
+        row("one address, one of them used", {"a", "b", "a@2222"}, {2, 4}, "b 1 a 1 ", "");
     }
 
     void hostsOfPlans()
@@ -164,14 +167,16 @@ private Q_SLOTS:
     }
 
 private:
-    /// Two devices a node.
+    /// Two devices a node; an address may have a port, "a@22".
     static std::shared_ptr<const cluster::Cluster> cluster(const QStringList &addresses)
     {
         cluster::ClusterBuilder builder("hosts");
         const std::size_t type = builder.type({"CPU", {{"float32", 5e10}}, Bytes(std::int64_t{4} << 30), 1e10});
         const std::size_t network = builder.vertex({cluster::Vertex::Kind::Network, "network", {}, {}});
         for (qsizetype i = 0; i < addresses.size(); ++i) {
-            const NodeId node = builder.node("n" + std::to_string(i), 0, {addresses[i].toStdString(), {}, 0, 0});
+            const QStringList parts = addresses[i].split('@');
+            const NodeId node =
+                builder.node("n" + std::to_string(i), 0, {parts[0].toStdString(), {}, parts.value(1).toInt(), 0});
             for (int k = 0; k < 2; ++k) {
                 const std::size_t device = builder.vertexOf(builder.device(node, type));
                 builder.link({cluster::Link::Kind::Network, network, device, 1e9, 1e9, Seconds(1e-5), true});
