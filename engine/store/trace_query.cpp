@@ -42,6 +42,8 @@ int onlyReads(void *, int action, const char *, const char *, const char *, cons
 
 int looksAtProgress(void *progress) { return static_cast<Progress *>(progress)->stopped() ? 1 : 0; }
 
+Error onlySelect() { return badInput("the query may only read the trace; write one SELECT"); }
+
 Error wrong(sqlite3 *handle)
 {
     const int code = sqlite3_errcode(handle);
@@ -178,6 +180,8 @@ Result<QueryTable> queryTrace(const trace::Trace &trace, const std::string &sql,
         return sqlite3_errcode(opened) == SQLITE_OK ? badInput("the query is empty; write one SELECT") : wrong(opened);
     if (!isBlank(rest))
         return badInput("there is more than one statement; write one SELECT");
+    if (sqlite3_stmt_readonly(query.get()) == 0 || sqlite3_column_count(query.get()) == 0)
+        return onlySelect();
     QueryTable table;
     for (int column = 0; column < sqlite3_column_count(query.get()); ++column)
         table.columns.emplace_back(sqlite3_column_name(query.get(), column));
