@@ -4,11 +4,13 @@
 
 #include "app/outline/completion.h"
 #include "app/outline/manual.h"
+#include "app/planloom/sources.h"
 #include "app/planloom/terminal.h"
 #include "app/planloom/verbs.h"
 #include "engine/cost/framework.h"
 #include "engine/export/export.h"
 #include "engine/import/loss/choice.h"
+#include "engine/plan/edit.h"
 
 #include <CLI/CLI.hpp>
 #include <cmath>
@@ -29,6 +31,8 @@ struct Command {
     PlanOptions plan;
     std::vector<std::string> planSet;
     SimulateOptions simulate;
+    EditOptions edit;
+    QueryOptions query;
     ProfileOptions profile;
     TrainOptions train;
     CompareOptions compare;
@@ -263,7 +267,7 @@ void addPlan(Command &command)
     addTrainingSettings(verb, options);
     for (const char *name : {"--optimizer", "--learning-rate", "--momentum", "--weight-decay"})
         verb->get_option(name)->each([&options](const std::string &) { options.optimizerGiven = true; });
-    verb->add_option("-o,--output", options.out, "Plan file to write")->type_name("PLAN");
+    verb->add_option("-o,--output", options.out, "Plan file to write; -: standard output")->type_name("PLAN");
     verb->add_option("--workspace", options.workspace, "Workspace to record the plan in")->type_name("FILE");
 }
 
@@ -272,7 +276,7 @@ void addSimulate(Command &command)
     CLI::App *verb = addVerb(command, "simulate", "Predict one iteration of a plan: time, memory, bubbles",
                              "planloom simulate nano.plan.json --trace nano.trace.json",
                              [&command](Output &output) { return simulate(command.simulate, output); });
-    verb->add_option("plan", command.simulate.plan, "Plan file")->required()->type_name("PLAN");
+    verb->add_option("plan", command.simulate.plan, "Plan file; -: standard input")->required()->type_name("PLAN");
     addFramework(verb, command.simulate.framework);
     verb->add_option(
             "--trace", command.simulate.trace,
@@ -282,7 +286,8 @@ void addSimulate(Command &command)
     verb->add_option("--order", command.simulate.order,
                      "Compute in the order of a schedule of torch.distributed.pipelining")
         ->type_name("CSV");
-    verb->add_option("-o,--output", command.simulate.out, "Plan file to write, with that order")->type_name("PLAN");
+    verb->add_option("-o,--output", command.simulate.out, "Plan file to write, with that order; -: standard output")
+        ->type_name("PLAN");
     verb->add_option("--times", command.simulate.times,
                      "What a run of the plan has measured (measured.json in its folder), for memory policies with "
                      "clock=measured")
@@ -296,6 +301,53 @@ void addSimulate(Command &command)
             "a device, bubble>30%, samples/s<4000, with commas between them; the exit status is 3 if it "
             "passes one")
         ->type_name("LIMIT[,LIMIT...]");
+}
+
+/// "\n\nKeys:" and a line for each field of a plan that `edit` changes.
+std::string editKeys()
+{
+    std::string keys = "\n\nKeys (stages.*.KEY sets all stages):";
+    for (const plan::EditField &field : plan::editFields())
+        keys += fmt::format("\n  {:<22} {:<28} {}", (field.ofStage ? "stages.N." : "") + std::string(field.key),
+                            field.value, field.about);
+    return keys;
+}
+
+void addEdit(Command &command)
+{
+    CLI::App *verb = addVerb(command, "edit", "Change a plan as the studio's plan view does, and predict it anew",
+                             "planloom edit nano.plan.json --set micro_batches=8 --set stages.0.recompute=full "
+                             "-o new.plan.json"
+                                 + editKeys(),
+                             [&command](Output &output) { return edit(command.edit, output); });
+    verb->add_option("plan", command.edit.plan, "Plan file or folder of a run; -: standard input")
+        ->required()
+        ->type_name("PLAN");
+    verb->add_option("--set", command.edit.set, "What to change; may be given several times, all of which are one edit")
+        ->required()
+        ->type_name("KEY=VALUE")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    verb->add_option("-o,--output", command.edit.out,
+                     "Plan file to write; -: standard output; none: only show what it would be")
+        ->type_name("PLAN");
+}
+
+void addQuery(Command &command)
+{
+    CLI::App *verb = addVerb(
+        command, "query", "Ask a trace, a run or a plan's prediction in SQL",
+        "planloom query nano.plan.json 'SELECT device, kind, sum(duration) AS seconds FROM slices GROUP BY 1, 2'\n\n"
+        "Tables, times in seconds:\n"
+        "  slices   task, kind, work, stage, micro_batch, rank, device, lane, step, start, duration\n"
+        "  tasks    number, task, kind, work, stage, micro_batch\n"
+        "  devices  rank, device\n"
+        "  lanes    number, lane, work",
+        [&command](Output &output) { return query(command.query, output); });
+    verb->add_option("what", command.query.what, "Trace of any program, folder of a run, or plan file")
+        ->required()
+        ->type_name("FILE");
+    verb->add_option("sql", command.query.sql, "One SELECT of SQLite")->required()->type_name("SQL");
 }
 
 void addProfile(Command &command)
@@ -873,6 +925,11 @@ Result<int> runVerb(Command &command)
     if (auto good = parseSettings(command); !good)
         return good.error();
     catchInterrupts();
+    const bool toStandardOutput = command.plan.out == kStandardStream || command.simulate.out == kStandardStream
+        || command.edit.out == kStandardStream;
+    if (toStandardOutput && command.output.json)
+        return badInput("-o - and --json both write to standard output; leave one out");
+    command.output.quiet = command.output.quiet || toStandardOutput;
     Output output(command.output);
     if (auto done = command.chosen(output); !done)
         return done.error();
@@ -893,6 +950,8 @@ int run(int argc, char **argv)
     addInspect(command);
     addPlan(command);
     addSimulate(command);
+    addEdit(command);
+    addQuery(command);
     addProfile(command);
     addTrain(command);
     addRest(command);

@@ -36,29 +36,33 @@ std::string padded(const std::string &text, std::size_t columns, bool right)
 
 } // namespace
 
-void Output::line(std::string_view text)
+void Output::print(std::string_view text, bool now)
 {
-    if (!isText())
-        return;
-    const std::string shown = printable(text);
-    const bool written =
-        std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size() && std::fputc('\n', stdout) != EOF;
+    const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size()
+        && std::fputc('\n', stdout) != EOF && (!now || std::fflush(stdout) == 0);
     if (!written && !m_failed) {
         m_failed = true;
         m_errno = errno;
     }
 }
 
+void Output::line(std::string_view text)
+{
+    if (isText())
+        print(printable(text), false);
+}
+
 void Output::json(std::string_view text)
 {
-    if (!m_options.json)
-        return;
-    const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size()
-        && std::fputc('\n', stdout) != EOF && std::fflush(stdout) == 0;
-    if (!written && !m_failed) {
-        m_failed = true;
-        m_errno = errno;
-    }
+    if (m_options.json)
+        print(text, true);
+}
+
+void Output::file(std::string_view content)
+{
+    if (content.ends_with('\n'))
+        content.remove_suffix(1); // which print() adds
+    print(content, false);
 }
 
 void Output::result(const nlohmann::ordered_json &json)

@@ -37,6 +37,8 @@ public:
     void json(std::string_view text);
     /// The same; text that is not UTF-8 gets replacement characters, and numbers that are none become null.
     void result(const nlohmann::ordered_json &json);
+    /// A file's content on stdout, whatever the options: of -o -, with which nothing else is printed there.
+    void file(std::string_view content);
     /// A note that is not an error: on stderr.
     void note(std::string_view text);
 
@@ -53,6 +55,7 @@ public:
     Status finish();
 
 private:
+    void print(std::string_view text, bool now); ///< with an end of line; @p now: at once visible to a reader
     bool m_stoppedEarly = false;
     bool m_limitPassed = false;
     OutputOptions m_options;

@@ -7,6 +7,7 @@
 #include "engine/import/setup/setup.h"
 #include "engine/plan/plan_json.h"
 #include "engine/plan/training.h"
+#include "engine/update/rule_text.h"
 #include "executor/data/graph_folder.h"
 #include "planners/common/exchange.h"
 #include "planners/common/memory_policy.h"
@@ -17,7 +18,6 @@
 #include "planners/registry.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
@@ -31,36 +31,11 @@ namespace {
 /// Beyond this no training is known, and tables of micro-batches would fill the memory.
 constexpr std::int64_t kLargestBatch = std::int64_t{1} << 24;
 
-/// "NAME" or "NAME,SETTING=VALUE,..."
-Result<update::ConfiguredRule> ruleOf(const std::string &text)
-{
-    const std::size_t end = text.find(',');
-    auto rule = update::ConfiguredRule::named(text.substr(0, end));
-    if (!rule)
-        return badInput("--optimizer: " + rule.error().message);
-    for (std::size_t begin = end; begin != std::string::npos;) {
-        const std::size_t next = text.find(',', begin + 1);
-        const std::string setting = text.substr(begin + 1, next == std::string::npos ? next : next - begin - 1);
-        begin = next;
-        const std::size_t equals = setting.find('=');
-        const std::string name = setting.substr(0, equals);
-        double value = 0;
-        const char *last = setting.data() + setting.size();
-        const char *first = equals == std::string::npos ? last : setting.data() + equals + 1;
-        const auto read = std::from_chars(first, last, value);
-        if (read.ec != std::errc() || read.ptr != last)
-            return badInput(fmt::format("--optimizer: '{}' is no setting; write it as NAME=NUMBER", setting));
-        if (const Status known = rule->set(name, value); !known)
-            return badInput("--optimizer: " + known.error().message);
-    }
-    return rule;
-}
-
 Result<plan::Optimizer> optimizerOf(const PlanOptions &options)
 {
-    auto rule = ruleOf(options.optimizer);
+    auto rule = update::ruleFromText(options.optimizer);
     if (!rule)
-        return rule.error();
+        return badInput("--optimizer: " + rule.error().message);
     if (options.momentum)
         if (const Status known = rule->set("momentum", *options.momentum); !known)
             return badInput("--momentum goes with --optimizer sgd; leave it out or change the optimizer");
@@ -296,10 +271,10 @@ void printComparison(const std::vector<Row> &rows, Output &output)
     output.line();
 }
 
-Status save(const PlanOptions &options, const plan::Document &document)
+Status save(const PlanOptions &options, const plan::Document &document, Output &output)
 {
     if (!options.out.empty()) {
-        if (auto written = plan::writePlan(document, options.out); !written)
+        if (auto written = writePlanTo(document, options.out, output); !written)
             return written;
     }
     auto workspace = openWorkspace(options.workspace);
@@ -541,7 +516,7 @@ Status plan(const PlanOptions &options, Output &output)
     if (!report)
         return all ? report.error() : helped(report.error(), **planner, asked->searched(), asked->set, output);
     const plan::Document document{report->plan, problem.subject};
-    if (auto saved = save(options, document); !saved)
+    if (auto saved = save(options, document, output); !saved)
         return saved;
     if (all)
         printComparison(rows, output);

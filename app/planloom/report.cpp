@@ -3,6 +3,7 @@
 
 #include "engine/cluster/cores.h"
 #include "engine/cost/host_operators.h"
+#include "engine/plan/node_spans.h"
 #include "engine/plan/role_cores.h"
 #include "engine/plan/validate.h"
 
@@ -147,6 +148,8 @@ void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &out
                 fmt::format("memory        {}: {}", plan::stageLabel(plan, s), plan::textOf(plan.stages[s].memory)));
     for (const std::string &note : cluster::sharedCoreNotes(*subject.cluster, plan::devicesOf(plan)))
         output.line("cores         " + note);
+    for (const std::string &note : plan::nodeSpanNotes(plan, *subject.cluster, plan.why ? &*plan.why : nullptr))
+        output.line("slow          " + note);
     for (const std::string &note : plan::roleCoreNotes(plan, *subject.cluster))
         output.line("cores         " + note);
     const auto isGpu = [&subject](DeviceId id) { return !subject.cluster->typeOf(id).isProcessor(); };

@@ -157,7 +157,7 @@ Status simulate(const SimulateOptions &options, Output &output)
             return written;
     if (!options.out.empty()) {
         document->plan.predictedJson = simulate::toJson(simulation->report);
-        if (auto written = plan::writePlan(*document, options.out); !written)
+        if (auto written = writePlanTo(*document, options.out, output); !written)
             return written;
     }
     printPlan(document->plan, document->subject, output);

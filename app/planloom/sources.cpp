@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <unistd.h>
 
@@ -167,8 +168,44 @@ Result<RunFiles> readRun(const std::string &folder)
     return run;
 }
 
+namespace {
+
+/// Whole; a terminal's ends with Ctrl-D.
+Result<std::string> readStandardInput()
+{
+    constexpr std::size_t kMostBytes = std::size_t{1} << 30; // of a plan; a file may be longer
+    constexpr std::size_t kPiece = 1 << 16;
+    std::string text;
+    std::string piece(kPiece, '\0');
+    for (std::size_t got = 1; got > 0;) {
+        got = std::fread(piece.data(), 1, piece.size(), stdin);
+        text.append(piece, 0, got);
+        if (text.size() > kMostBytes)
+            return badInput("is longer than the 1 GiB that are read; name a file").in("standard input");
+    }
+    return std::ferror(stdin) ? Result<std::string>(ioError("cannot be read: " + systemReason()).in("standard input"))
+                              : Result<std::string>(std::move(text));
+}
+
+} // namespace
+
+Status writePlanTo(const plan::Document &document, const std::string &path, Output &output)
+{
+    if (path != kStandardStream)
+        return plan::writePlan(document, path);
+    output.file(plan::toJson(document));
+    return {};
+}
+
 Result<plan::Document> readPlanOrRun(const std::string &path)
 {
+    if (path == kStandardStream) {
+        const auto text = readStandardInput();
+        if (!text)
+            return text.error();
+        auto document = plan::documentFromJson(*text);
+        return document ? std::move(document) : document.error().in("standard input");
+    }
     if (!isRunFolder(path))
         return plan::readPlan(path);
     auto run = readRun(path);
@@ -205,7 +242,7 @@ Result<std::optional<store::Workspace>> openWorkspace(const std::string &path)
 Status checkWritable(const std::string &path)
 {
     std::error_code unknown;
-    if (path.empty())
+    if (path.empty() || path == kStandardStream)
         return {};
     if (fs::is_directory(path, unknown))
         return badInput("is a folder, not a file; name a file in it").in(path);

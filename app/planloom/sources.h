@@ -40,8 +40,12 @@ std::string absolutePath(const std::string &path);
 bool isRunFolder(const std::string &path);
 /// Errors: BadInput (not a run's folder), and those of reading.
 Result<RunFiles> readRun(const std::string &folder);
-/// The plan of a plan file or of a run's folder.
+/// In the place of a plan file: standard input, or standard output.
+inline constexpr const char *kStandardStream = "-";
+/// The plan of a plan file, of a run's folder, or of standard input ("-").
 Result<plan::Document> readPlanOrRun(const std::string &path);
+/// Into a file, or to standard output ("-").
+Status writePlanTo(const plan::Document &document, const std::string &path, Output &output);
 Result<trace::Trace> readRunTrace(const std::string &folder);
 /// What a run has measured for its memory policies. Errors: Io, BadInput.
 Result<memory::RunTimes> readMeasuredTimes(const std::string &file);
@@ -49,7 +53,8 @@ Result<memory::RunTimes> readMeasuredTimes(const std::string &file);
 /// The workspace named with --workspace; nothing if the name is empty.
 Result<std::optional<store::Workspace>> openWorkspace(const std::string &path);
 
-/// Says at once, before long work, that its result could not be saved at @p path (empty: it is not to be). Errors:
+/// Says at once, before long work, that its result could not be saved at @p path (empty: it is not to be; "-": standard
+/// output can be). Errors:
 /// BadInput, Io.
 Status checkWritable(const std::string &path);
 

@@ -90,6 +90,21 @@ struct SimulateOptions {
 };
 Status simulate(const SimulateOptions &options, Output &output);
 
+/// Command line of `edit`.
+struct EditOptions {
+    std::string plan;             ///< file, or the folder of a run
+    std::vector<std::string> set; ///< "stages.1.layers=6-11", in order
+    std::string out;              ///< plan file to write; empty: none
+};
+Status edit(const EditOptions &options, Output &output);
+
+/// Command line of `query`.
+struct QueryOptions {
+    std::string what; ///< a trace, the folder of a run, or a plan, whose prediction it is
+    std::string sql;  ///< one SELECT
+};
+Status query(const QueryOptions &options, Output &output);
+
 /// Command line of `profile`.
 struct ProfileOptions {
     std::string model;             ///< or a plan

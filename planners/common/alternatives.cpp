@@ -59,6 +59,16 @@ std::vector<Candidate> distinct(const Candidate &chosen, std::vector<Candidate> 
     return kept;
 }
 
+std::vector<Candidate> offeredBeside(const PlanReport &report)
+{
+    const Candidate chosen{report.plan, report.predicted.iterationSeconds, fullestBytes(report.predicted)};
+    std::vector<Candidate> all = report.alternatives;
+    all.insert(all.end(), report.pareto.begin(), report.pareto.end());
+    all = distinct(chosen, std::move(all));
+    std::ranges::stable_sort(all, {}, &Candidate::simulatedSeconds);
+    return all;
+}
+
 std::optional<plan::RunnerUp> runnerUpAmong(const Candidate &chosen, const std::vector<Candidate> &alternatives)
 {
     const auto other = std::find_if(alternatives.begin(), alternatives.end(),

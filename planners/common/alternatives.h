@@ -21,6 +21,10 @@ std::int64_t fullestBytes(const simulate::Report &report);
 /// Without those that are the same in effect as @p chosen or as an earlier one.
 std::vector<Candidate> distinct(const Candidate &chosen, std::vector<Candidate> alternatives);
 
+/// What there is to choose beside the plan of @p report: its runners-up and the plans that need less memory, the
+/// fastest first, each once in effect.
+std::vector<Candidate> offeredBeside(const PlanReport &report);
+
 /// The first of @p alternatives, best first, that is another plan in effect than @p chosen.
 std::optional<plan::RunnerUp> runnerUpAmong(const Candidate &chosen, const std::vector<Candidate> &alternatives);
 

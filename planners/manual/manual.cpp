@@ -2,6 +2,7 @@
 #include "planners/manual/manual.h"
 
 #include "engine/plan/setup.h"
+#include "engine/schedule/dual_pipe.h"
 #include "engine/sharding/megatron.h"
 #include "planners/common/balance.h"
 #include "planners/interface/options.h"
@@ -26,15 +27,32 @@ struct Settings {
     plan::Recompute recompute = plan::Recompute::None;
     int registers = 0;
     plan::ScheduleKind schedule = plan::ScheduleKind::OneF1B;
+    bool dualPipe = false; ///< stages lie in a V, in the order of DualPipeV
     sharding::MegatronOptions layout;
     [[nodiscard]] std::size_t stages() const { return pipeline * interleave; }
+    /// The place of stage @p stage, 0 to pipeline - 1.
+    [[nodiscard]] std::size_t placeOf(std::size_t stage) const
+    {
+        return dualPipe && stage >= pipeline ? stages() - 1 - stage : stage % pipeline;
+    }
     std::vector<std::size_t> cuts; ///< first layers of all stages but the first; empty: balanced
     std::vector<DeviceId> devices; ///< rank by rank; empty: the cluster's first ones
 };
 
+constexpr const char *kDualPipe = "dualpipe-v"; ///< of option schedule
+
 /// 1f1b means the interleaved kind where devices have several stages.
 Status settleSchedule(Settings &settings)
 {
+    if (settings.dualPipe) {
+        if (settings.interleave > 2)
+            return badInput(fmt::format("option schedule={} gives each device two stages, down and up the V; leave "
+                                        "interleave={} out",
+                                        kDualPipe, settings.interleave));
+        settings.interleave = 2;
+        settings.schedule = plan::ScheduleKind::Custom;
+        return {};
+    }
     if (settings.interleave == 1)
         return {};
     if (settings.schedule == plan::ScheduleKind::OneF1B)
@@ -75,7 +93,9 @@ Result<Settings> settingsFrom(const Options &options, const std::vector<OptionIn
     settings.registers = static_cast<int>(reader.integer("registers", 0, kMostDevices));
     settings.layout.sequenceParallel = reader.choice("sequence") == "on";
     settings.layout.vocabularyParallel = reader.choice("vocabulary") == "on";
-    settings.schedule = plan::scheduleFromName(reader.choice("schedule")).value_or(settings.schedule);
+    const std::string schedule = reader.choice("schedule");
+    settings.dualPipe = schedule == kDualPipe;
+    settings.schedule = plan::scheduleFromName(schedule).value_or(settings.schedule);
     for (const std::int64_t cut : reader.integers("cuts", 1, kMostDevices))
         settings.cuts.push_back(static_cast<std::size_t>(cut));
     if (!reader.status())
@@ -162,7 +182,7 @@ std::vector<plan::Stage> stagesFor(const Problem &problem, const Settings &setti
         ? settings.cuts
         : balancedCuts(
             costs.layers().size(), settings.stages(), [&](std::size_t index, std::size_t first, std::size_t last) {
-                const std::size_t type = cluster.device(settings.devices[index % settings.pipeline * each]).type;
+                const std::size_t type = cluster.device(settings.devices[settings.placeOf(index) * each]).type;
                 return (costs.forward(first, last, samples, type) + costs.backward(first, last, samples, type)).value();
             });
     sharding::Mesh mesh;
@@ -178,7 +198,7 @@ std::vector<plan::Stage> stagesFor(const Problem &problem, const Settings &setti
         stage.firstLayer = s == 0 ? 0 : cuts[s - 1];
         stage.lastLayer = s + 1 < stages.size() ? cuts[s] : costs.layers().size();
         for (std::size_t d = 0; d < each; ++d)
-            stage.devices.push_back(settings.devices[s % settings.pipeline * each + d]);
+            stage.devices.push_back(settings.devices[settings.placeOf(s) * each + d]);
         if (settings.tensor > 1) {
             stage.mesh = mesh.sizes;
             stage.shardings = shardings;
@@ -188,6 +208,23 @@ std::vector<plan::Stage> stagesFor(const Problem &problem, const Settings &setti
         stage.registers = settings.registers;
     }
     return stages;
+}
+
+/// The order of DualPipeV for every device of @p plan, whose stages lie in a V.
+Status orderInV(plan::Plan &plan, const Settings &settings, const cluster::Cluster &cluster)
+{
+    const auto least = static_cast<std::int64_t>(2 * settings.pipeline);
+    if (plan.microBatches < least)
+        return badInput(fmt::format("option schedule={} needs at least {} micro-batches, twice the pipeline's places, "
+                                    "and there are {}; enlarge --batch, or give a smaller --micro-batch",
+                                    kDualPipe, least, plan.microBatches));
+    for (std::size_t place = 0; place < settings.pipeline; ++place) {
+        const auto order = schedule::dualPipeVOrder(plan.microBatches, static_cast<std::int32_t>(place),
+                                                    static_cast<std::int32_t>(settings.pipeline));
+        for (const DeviceId device : plan.stages[place].devices)
+            plan.schedule.order[cluster.device(device).name] = order;
+    }
+    return {};
 }
 
 /// The slowest place sets the pace, and the pipeline fills in a part of that where places have several stages;
@@ -204,7 +241,7 @@ plan::Estimate estimateOf(const Problem &problem, const Settings &settings, cons
         const Seconds pass = forward + costs.backward(stage.firstLayer, stage.lastLayer, samples, type);
         const bool again = stage.recompute == plan::Recompute::Full || stage.recompute == plan::Recompute::Layers;
         one += pass.value() * static_cast<double>(settings.data);
-        places[s % settings.pipeline] +=
+        places[settings.placeOf(s)] +=
             (pass + (again ? forward : Seconds(0))).value() / static_cast<double>(settings.tensor);
     }
     const double slowest = *std::max_element(places.begin(), places.end());
@@ -218,28 +255,30 @@ plan::Estimate estimateOf(const Problem &problem, const Settings &settings, cons
 
 std::vector<OptionInfo> ManualPlanner::options() const
 {
-    return {{"data", "0", "replicas of each stage; 0: as many as the cluster has devices for"},
-            {"tensor", "1", "devices that share the tensors of a replica"},
-            {"pipeline", "1", "number of stages; cuts minimise the time of the slowest"},
-            {"interleave", "1", "stages on each device: the pipeline goes round its devices that many times"},
-            {"sequence", "off", "on: between the blocks activations are split along the tokens", "", {"off", "on"}},
-            {"vocabulary", "off", "on: the token table and the head are split over the vocabulary", "", {"off", "on"}},
-            {"schedule",
-             "1f1b",
-             "1f1b (interleaved-1f1b where interleave is above 1), gpipe, dapple-a, dapple-b or zb-h1",
-             "",
-             {"1f1b", "gpipe", "dapple-a", "dapple-b", "interleaved-1f1b", "zb-h1"}},
-            {"recompute",
-             "never",
-             "always: every stage keeps only its inputs and runs forward again before backward; layers: each layer "
-             "does; selective: attention",
-             "",
-             {"never", "selective", "layers", "always"}},
-            {"cuts", "balanced", "first layers of all stages but the first, such as 4,7"},
-            {"devices", kFirstDevices,
-             "numbers of the devices in the order of ranks (tensor-parallel ones next to each other, then replicas, "
-             "then stages), such as 8-15; first: the cluster's first ones"},
-            {"registers", "0", "slots of the buffers at the ends of stages; 0: as many as the schedule can use"}};
+    return {
+        {"data", "0", "replicas of each stage; 0: as many as the cluster has devices for"},
+        {"tensor", "1", "devices that share the tensors of a replica"},
+        {"pipeline", "1", "number of stages; cuts minimise the time of the slowest"},
+        {"interleave", "1", "stages on each device: the pipeline goes round its devices that many times"},
+        {"sequence", "off", "on: between the blocks activations are split along the tokens", "", {"off", "on"}},
+        {"vocabulary", "off", "on: the token table and the head are split over the vocabulary", "", {"off", "on"}},
+        {"schedule",
+         "1f1b",
+         "1f1b (interleaved-1f1b where interleave is above 1), gpipe, dapple-a, dapple-b, zb-h1, or dualpipe-v: two "
+         "stages on each device, down the pipeline and back up",
+         "",
+         {"1f1b", "gpipe", "dapple-a", "dapple-b", "interleaved-1f1b", "zb-h1", kDualPipe}},
+        {"recompute",
+         "never",
+         "always: every stage keeps only its inputs and runs forward again before backward; layers: each layer "
+         "does; selective: attention",
+         "",
+         {"never", "selective", "layers", "always"}},
+        {"cuts", "balanced", "first layers of all stages but the first, such as 4,7"},
+        {"devices", kFirstDevices,
+         "numbers of the devices in the order of ranks (tensor-parallel ones next to each other, then replicas, "
+         "then stages), such as 8-15; first: the cluster's first ones"},
+        {"registers", "0", "slots of the buffers at the ends of stages; 0: as many as the schedule can use"}};
 }
 
 Result<PlanReport> ManualPlanner::plan(const Problem &problem, const Options &options, Progress &progress) const
@@ -259,6 +298,9 @@ Result<PlanReport> ManualPlanner::plan(const Problem &problem, const Options &op
     const double samples = static_cast<double>(plan.globalBatch) / static_cast<double>(plan.microBatches)
         / static_cast<double>(settings->data);
     plan.stages = stagesFor(problem, *settings, samples);
+    if (settings->dualPipe)
+        if (const Status ordered = orderInV(plan, *settings, *problem.subject.cluster); !ordered)
+            return ordered.error();
     const bool tensors = plan.stages.front().shardings.empty() && settings->tensor > 1;
     if (tensors)
         return unsupported(fmt::format("model {} cannot be laid out over tensor={} devices: its products do "

@@ -41,9 +41,9 @@ private Q_SLOTS:
     void helpText_data()
     {
         QTest::addColumn<QString>("verb");
-        for (const char *verb : {"", "models", "planners", "clusters", "inspect", "plan", "simulate", "profile",
-                                 "train", "attach", "targets", "compare", "export", "graph", "place", "bench", "agent",
-                                 "completion"})
+        for (const char *verb : {"",       "models", "planners", "clusters", "inspect", "plan",      "simulate",
+                                 "edit",   "query",  "profile",  "train",    "attach",  "targets",   "compare",
+                                 "export", "graph",  "place",    "bench",    "agent",   "completion"})
             QTest::newRow(*verb ? verb : "planloom") << verb;
     }
 

@@ -76,6 +76,25 @@ private slots:
         QCOMPARE(planners::runnerUpAmong(a, {b}).has_value(), !same);
     }
 
+    /// Runners-up and plans of less memory, in one list.
+    void offeredPlansAreSortedAndOnce()
+    {
+        planners::PlanReport report;
+        report.plan = candidate(0.1).plan;
+        report.predicted.iterationSeconds = 0.1;
+        report.predicted.devices.resize(1);
+        report.predicted.devices.front().peakBytes = 4000;
+        Candidate slower = candidate(0.3, 4000), smaller = candidate(0.2, 1000);
+        slower.plan.microBatches = 2;
+        smaller.plan.microBatches = 4;
+        report.alternatives = {slower};
+        report.pareto = {candidate(0.1, 4000), smaller, slower}; // the plan itself is the first of its front
+        const auto offered = planners::offeredBeside(report);
+        QCOMPARE(offered.size(), std::size_t(2));
+        QCOMPARE(offered[0].peakBytes, std::int64_t(1000));
+        QCOMPARE(offered[1].peakBytes, std::int64_t(4000));
+    }
+
     /// Of three that differ in buckets alone one is left, and in words it says so.
     void equalOnesAreOne()
     {

@@ -336,6 +336,17 @@ void TestLivePanel::aSnapshotIsAMapOfAddresses()
     window.showMoment(4.05e-6);
     QCOMPARE(row(3), QStringLiteral("forward, /job/model.py:12"));
     QCOMPARE(row(0), QStringLiteral("1.00 KiB"));
+
+    QTest::keyClick(window.listedPicker(), Qt::Key_Down); // never freed: not the block from before the history
+    QCOMPARE(window.table()->model()->rowCount(), 1);
+    QCOMPARE(row(0), QStringLiteral("512 B"));
+    QCOMPARE(row(5), QStringLiteral("forward, /job/model.py:30"));
+    QTest::keyClick(window.listedPicker(), Qt::Key_Down); // bytes x time: 1 KiB all the time, the other line half of it
+    QCOMPARE(window.table()->model()->rowCount(), 2);
+    QCOMPARE(row(4), QStringLiteral("forward, /job/model.py:30")); // 2 KiB for 2 us and 512 B for 2.08 us
+    QCOMPARE(row(2), QStringLiteral("2"));
+    window.showMoment(1e-6); // stays in the list that was chosen
+    QCOMPARE(row(4), QStringLiteral("forward, /job/model.py:30"));
 }
 
 PLANLOOM_UI_MAIN(TestLivePanel)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/plan/device_text.h"
+#include "engine/plan/stage_edits.h"
 #include "ui/planview/layer_axis.h"
 #include "ui/planview/plan_summary.h"
-#include "ui/planview/stage_edits.h"
 #include "ui/planview/stage_figures.h"
 #include "ui/state/plan_shape.h"
 
@@ -106,13 +107,13 @@ void TestPlanValues::deviceNames()
     QFETCH(QString, written);
     const auto cluster = cluster::preset("dapple-a");
     QVERIFY(cluster);
-    const auto devices = devicesFromText(*cluster, text.toStdString());
+    const auto devices = plan::devicesFromText(*cluster, text.toStdString());
     QVERIFY2(devices, devices ? "" : devices.error().message.c_str());
     QList<int> got;
     for (const DeviceId device : *devices)
         got << device.value;
     QCOMPARE(got, ids);
-    QCOMPARE(QString::fromStdString(deviceText(*cluster, *devices)), written);
+    QCOMPARE(QString::fromStdString(plan::deviceText(*cluster, *devices)), written);
 }
 
 void TestPlanValues::wrongDeviceNames_data()
@@ -139,7 +140,7 @@ void TestPlanValues::wrongDeviceNames()
 {
     QFETCH(QString, text);
     QFETCH(QString, says);
-    const auto devices = devicesFromText(*cluster::preset("dapple-a"), text.toStdString());
+    const auto devices = plan::devicesFromText(*cluster::preset("dapple-a"), text.toStdString());
     QVERIFY(!devices);
     QVERIFY2(QString::fromStdString(devices.error().message).contains(says), devices.error().message.c_str());
 }

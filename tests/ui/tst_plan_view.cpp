@@ -3,7 +3,7 @@
 
 #include "ui/planview/plan_view.h"
 
-#include "ui/planview/stage_edits.h"
+#include "engine/plan/stage_edits.h"
 #include "ui/planview/stage_figures.h"
 #include "ui/planview/stage_table.h"
 
@@ -125,6 +125,7 @@ class TestPlanView : public QObject {
 private Q_SLOTS:
     void figuresAddUp();
     void draggedBoundaryIsOneCommand();
+    void figuresFollowADrag();
     void aDragStopsAtTheLastLegalLayer();
     void escapeEndsTheDrag();
     void keysMoveTheBoundary();
@@ -196,6 +197,42 @@ void TestPlanView::draggedBoundaryIsOneCommand()
     QCOMPARE(bench.plan().stages[0].lastLayer, kFirstCut);
     bench.state.undoStack()->redo();
     QCOMPARE(bench.plan().stages[0].lastLayer, kFirstCut + 2);
+}
+
+void TestPlanView::figuresFollowADrag()
+{
+    Bench bench;
+    QVERIFY(bench.ready);
+    QTRY_VERIFY(bench.state.simulationCurrent());
+    const auto document = bench.state.document();
+    const double before = bench.state.simulation()->report.iterationSeconds;
+    LayerBars *bars = bench.bars();
+    const auto pixel = [&](std::size_t layer) {
+        return QPoint(static_cast<int>(std::round(bars->axis().x(static_cast<double>(layer)))), bars->height() / 2);
+    };
+    QTest::mousePress(bars, Qt::LeftButton, {}, pixel(kFirstCut));
+    for (const std::size_t layer : {kFirstCut + 1, kFirstCut + 2}) { // twice: a trial upon a trial
+        QTest::mouseMove(bars, pixel(layer));
+        QCOMPARE(bench.plan().stages[0].lastLayer, layer);
+        QTRY_VERIFY(bench.state.simulationCurrent());
+        QVERIFY(bench.state.simulation()->report.iterationSeconds != before);
+        QVERIFY(bench.state.previousReport());
+        QCOMPARE(bench.state.previousReport()->iterationSeconds, before);
+        QVERIFY(!bars->previewText().isEmpty());
+        QCOMPARE(bench.state.undoStack()->count(), 0);
+    }
+    QTest::keyClick(bars, Qt::Key_Escape);
+    QCOMPARE(bench.state.document(), document);
+    QCOMPARE(bench.state.undoStack()->count(), 0);
+    QTest::mouseRelease(bars, Qt::LeftButton, {}, pixel(kFirstCut + 2));
+    QCOMPARE(bench.state.document(), document);
+
+    bench.drag(0, kFirstCut + 2);
+    QCOMPARE(bench.state.undoStack()->count(), 1);
+    QTRY_VERIFY(bench.state.simulationCurrent());
+    bench.state.undoStack()->undo();
+    QCOMPARE(bench.state.document(), document);
+    QVERIFY(!bench.state.keepTrial(QStringLiteral("none")));
 }
 
 void TestPlanView::aDragStopsAtTheLastLegalLayer()

@@ -46,6 +46,7 @@ private Q_SLOTS:
     void rowsAreHiddenAndStayHidden();
     void pinnedRowsDoNotScroll();
     void devicesCollapse();
+    void framesAreTimed();
 
 private:
     [[nodiscard]] TimelineCanvas &canvas() { return *m_view->canvas(); }
@@ -560,6 +561,33 @@ void TestTimelineTools::devicesCollapse()
              theme().hue(trace::standard(trace::Kind::Forward).hue));
     key(Qt::Key_H, Qt::ShiftModifier);
     QCOMPARE(model.layout().height(), height);
+}
+
+void TestTimelineTools::framesAreTimed()
+{
+    const QList<QAction *> commands = m_view->commands();
+    const auto found = std::ranges::find_if(commands, [](const QAction *command) {
+        return command->text() == QStringLiteral("Show how long frames take");
+    });
+    QVERIFY(found != commands.end());
+    canvas().repaint();
+    QCOMPARE(canvas().frameTimes().count(), std::size_t(0)); // nothing is measured that is not shown
+    const QImage before = pictureOf();
+    (*found)->trigger();
+    canvas().repaint();
+    canvas().repaint();
+    QVERIFY(canvas().frameTimes().count() >= 2);
+    QVERIFY(canvas().frameTimes().text().contains(QStringLiteral("median")));
+    QVERIFY(pictureOf() != before);
+    (*found)->trigger();
+    QCOMPARE(canvas().frameTimes().count(), std::size_t(0));
+    QCOMPARE(pictureOf(), before);
+
+    FrameTimes times;
+    for (int frame = 1; frame <= 1000; ++frame)
+        times.add(frame * 1e-3);
+    QCOMPARE(times.text(),
+             QStringLiteral("frame 1000.0 ms · median 880.0 · 95 % within 988.0 · longest 1000.0 ms of 240"));
 }
 
 PLANLOOM_UI_MAIN(TestTimelineTools)

@@ -13,7 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
+#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
@@ -36,13 +36,21 @@ SnapshotWindow::SnapshotWindow(const QString &path, std::shared_ptr<const trace:
       m_devices(new QComboBox(this)),
       m_summary(new ElidedLabel(this)),
       m_map(new AddressMap(this)),
+      m_listed(new QComboBox(this)),
       m_moment(new ElidedLabel(this)),
       m_table(new DataTable(this))
 {
     setWindowTitle(tr("Memory snapshot %1").arg(QFileInfo(path).fileName()));
     resize(1100, 720);
     m_devices->setAccessibleName(tr("Device"));
-    m_table->setAccessibleName(tr("What is in use at the moment, by line of the program"));
+    m_table->setAccessibleName(tr("Memory by line of the program"));
+    m_listed->setAccessibleName(tr("What is listed"));
+    m_listed->addItem(tr("In use at the moment"), static_cast<int>(Listed::Moment));
+    m_listed->addItem(tr("Never freed"), static_cast<int>(Listed::NeverFreed));
+    m_listed->setItemData(1, tr("Allocated in the recorded time and still in use at its end: what may leak"),
+                          Qt::ToolTipRole);
+    m_listed->addItem(tr("Bytes × time"), static_cast<int>(Listed::ByteSeconds));
+    m_listed->setItemData(2, tr("What holds much memory for long"), Qt::ToolTipRole);
     for (std::int32_t device = 0; device < m_snapshot->devices(); ++device)
         m_devices->addItem(tr("Device %1").arg(device), device);
     auto *top = new QHBoxLayout;
@@ -51,7 +59,10 @@ SnapshotWindow::SnapshotWindow(const QString &path, std::shared_ptr<const trace:
     auto *below = new QWidget(this);
     auto *column = new QVBoxLayout(below);
     column->setContentsMargins(0, 0, 0, 0);
-    column->addWidget(m_moment);
+    auto *line = new QHBoxLayout;
+    line->addWidget(m_listed);
+    line->addWidget(m_moment, 1);
+    column->addLayout(line);
     column->addWidget(m_table, 1);
     auto *split = new QSplitter(Qt::Vertical, this);
     split->addWidget(m_map);
@@ -63,6 +74,7 @@ SnapshotWindow::SnapshotWindow(const QString &path, std::shared_ptr<const trace:
     layout->addWidget(split, 1);
     connect(m_devices, &QComboBox::currentIndexChanged, this, &SnapshotWindow::showDevice);
     connect(m_map, &AddressMap::momentPicked, this, &SnapshotWindow::showMoment);
+    connect(m_listed, &QComboBox::currentIndexChanged, this, [this] { showMoment(m_seconds); });
     showDevice();
 }
 
@@ -98,37 +110,139 @@ void SnapshotWindow::showMoment(double seconds)
     const auto live = m_map->live();
     if (!live)
         return;
+    m_seconds = seconds;
     m_map->setMoment(seconds);
-    std::map<std::int32_t, std::pair<std::int64_t, std::int64_t>> byName; // bytes, blocks
+    switch (static_cast<Listed>(m_listed->currentData().toInt())) {
+    case Listed::Moment: return listMoment(*live);
+    case Listed::NeverFreed: return listNeverFreed(*live);
+    case Listed::ByteSeconds: return listByteSeconds(*live);
+    }
+}
+
+namespace {
+
+/// Blocks of one line of the program.
+struct LineUse {
+    std::int64_t bytes = 0;
+    std::int64_t blocks = 0;
+    double first = std::numeric_limits<double>::infinity(); ///< seconds
+    double last = 0;                                        ///< likewise, when the newest one began
+    double byteSeconds = 0;
+};
+using LineUses = std::map<std::int32_t, LineUse>; // by name
+
+void addTo(LineUses &uses, const simulate::LiveBlock &block, double end)
+{
+    LineUse &use = uses[block.name];
+    use.bytes += block.bytes;
+    ++use.blocks;
+    use.first = std::min(use.first, block.begin);
+    use.last = std::max(use.last, block.begin);
+    use.byteSeconds += static_cast<double>(block.bytes) * std::max(std::min(block.end, end) - block.begin, 0.0);
+}
+
+/// Names, the one with most of what @p of tells first.
+template <class Of>
+std::vector<std::int32_t> namesByMost(const LineUses &uses, Of of)
+{
+    std::vector<std::int32_t> names;
+    for (const auto &[name, use] : uses)
+        names.push_back(name);
+    std::ranges::stable_sort(names, [&](std::int32_t a, std::int32_t b) { return of(uses.at(a)) > of(uses.at(b)); });
+    return names;
+}
+
+Cell shareCell(double part, double whole)
+{
+    const double share = whole > 0 ? part / whole : 0;
+    return {percentText(share), share, {}, false, share};
+}
+
+Cell timeCell(double seconds) { return {instantText(std::llround(seconds * 1e9)), seconds}; }
+
+} // namespace
+
+void SnapshotWindow::listMoment(const LiveDevice &live)
+{
+    LineUses uses;
     std::int64_t all = 0;
-    for (const std::size_t at : live->memory.at(seconds)) {
-        const simulate::LiveBlock &block = live->memory.blocks[at];
+    for (const std::size_t at : live.memory.at(m_seconds)) {
+        const simulate::LiveBlock &block = live.memory.blocks[at];
         if (block.kind == simulate::BlockKind::Padding)
             continue;
-        byName[block.name].first += block.bytes;
-        ++byName[block.name].second;
+        addTo(uses, block, live.memory.endSeconds);
         all += block.bytes;
     }
     std::int64_t free = 0, largest = 0;
-    for (const simulate::LiveMemory::Hole &hole : live->memory.holesAt(seconds)) {
+    for (const simulate::LiveMemory::Hole &hole : live.memory.holesAt(m_seconds)) {
         free += hole.bytes();
         largest = std::max(largest, hole.bytes());
     }
     m_moment->setText(
         tr("At %1: %2 in use, %3 held and free, the largest piece %4; by the line that asked for it:")
-            .arg(instantText(std::llround(seconds * 1e9)), bytesText(all), bytesText(free), bytesText(largest)));
-    std::vector<std::pair<std::int64_t, std::int32_t>> order;
-    for (const auto &[name, use] : byName)
-        order.emplace_back(use.first, name);
-    std::ranges::sort(order, std::greater());
+            .arg(instantText(std::llround(m_seconds * 1e9)), bytesText(all), bytesText(free), bytesText(largest)));
     TableData table{{tr("Bytes"), tr("Share"), tr("Blocks"), tr("Allocated in")}, {}};
-    for (const auto &[bytes, name] : order) {
-        const double part = all > 0 ? static_cast<double>(bytes) / static_cast<double>(all) : 0;
-        const std::int64_t blocks = byName[name].second;
-        table.rows.push_back({{bytesText(bytes), static_cast<double>(bytes)},
-                              {percentText(part), part, {}, false, part},
-                              {QString::number(blocks), static_cast<double>(blocks)},
-                              {qt(live->memory.nameOf(name)), {}}});
+    for (const std::int32_t name : namesByMost(uses, [](const LineUse &use) { return use.bytes; })) {
+        const LineUse &use = uses.at(name);
+        table.rows.push_back({{bytesText(use.bytes), static_cast<double>(use.bytes)},
+                              shareCell(static_cast<double>(use.bytes), static_cast<double>(all)),
+                              {QString::number(use.blocks), static_cast<double>(use.blocks)},
+                              {qt(live.memory.nameOf(name)), {}}});
+    }
+    m_table->set(std::move(table));
+}
+
+void SnapshotWindow::listNeverFreed(const LiveDevice &live)
+{
+    LineUses uses;
+    std::int64_t all = 0, blocks = 0;
+    for (const simulate::LiveBlock &block : live.memory.blocks) {
+        if (block.kind != simulate::BlockKind::OptimizerState) // "kept" (snapshot_device.cpp)
+            continue;
+        addTo(uses, block, live.memory.endSeconds);
+        all += block.bytes;
+        ++blocks;
+    }
+    m_moment->setText(blocks == 0
+                          ? tr("All that was allocated in the recorded time was freed in it")
+                          : tr("%1 in %2 blocks were allocated in the recorded time and not freed in it; several "
+                               "blocks of one line over a long time are what a leak looks like:")
+                                .arg(bytesText(all))
+                                .arg(blocks));
+    TableData table{{tr("Bytes"), tr("Share"), tr("Blocks"), tr("First"), tr("Last"), tr("Allocated in")}, {}};
+    for (const std::int32_t name : namesByMost(uses, [](const LineUse &use) { return use.bytes; })) {
+        const LineUse &use = uses.at(name);
+        table.rows.push_back({{bytesText(use.bytes), static_cast<double>(use.bytes)},
+                              shareCell(static_cast<double>(use.bytes), static_cast<double>(all)),
+                              {QString::number(use.blocks), static_cast<double>(use.blocks)},
+                              timeCell(use.first),
+                              timeCell(use.last),
+                              {qt(live.memory.nameOf(name)), {}}});
+    }
+    m_table->set(std::move(table));
+}
+
+void SnapshotWindow::listByteSeconds(const LiveDevice &live)
+{
+    LineUses uses;
+    double all = 0;
+    for (const simulate::LiveBlock &block : live.memory.blocks)
+        if (block.kind != simulate::BlockKind::Padding)
+            addTo(uses, block, live.memory.endSeconds);
+    for (const auto &[name, use] : uses)
+        all += use.byteSeconds;
+    const double length = std::max(live.memory.endSeconds, 1e-9);
+    m_moment->setText(tr("Mean bytes in use over the recorded time, %1 in all; by the line that asked for them:")
+                          .arg(bytesText(std::llround(all / length))));
+    TableData table{{tr("Mean bytes"), tr("Share"), tr("Blocks"), tr("Mean life"), tr("Allocated in")}, {}};
+    for (const std::int32_t name : namesByMost(uses, [](const LineUse &use) { return use.byteSeconds; })) {
+        const LineUse &use = uses.at(name);
+        const double life = use.bytes > 0 ? use.byteSeconds / static_cast<double>(use.bytes) : 0;
+        table.rows.push_back({{bytesText(std::llround(use.byteSeconds / length)), use.byteSeconds},
+                              shareCell(use.byteSeconds, all),
+                              {QString::number(use.blocks), static_cast<double>(use.blocks)},
+                              {secondsText(life), life},
+                              {qt(live.memory.nameOf(name)), {}}});
     }
     m_table->set(std::move(table));
 }

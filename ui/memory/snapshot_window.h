@@ -19,8 +19,9 @@ namespace planloom::ui {
 /// Whether a file is a pickle, as memory snapshots of PyTorch are. Reads its head.
 bool isSnapshotFile(const QString &path);
 
-/// A memory snapshot of PyTorch: the blocks of a device as addresses over time, and what is in use at a moment by the
-/// line of the program that asked for it. Opens at the peak.
+/// A memory snapshot of PyTorch: the blocks of a device as addresses over time, and, by the line of the program that
+/// asked for it, what is in use at a moment, what was never freed, or what holds most bytes for longest. Opens at the
+/// peak.
 class SnapshotWindow final : public QDialog {
     Q_OBJECT
 
@@ -29,18 +30,25 @@ public:
     [[nodiscard]] QComboBox *devicePicker() { return m_devices; }
     [[nodiscard]] AddressMap *map() { return m_map; }
     [[nodiscard]] DataTable *table() { return m_table; }
+    enum class Listed { Moment, NeverFreed, ByteSeconds };
+    [[nodiscard]] QComboBox *listedPicker() { return m_listed; } ///< its data is a Listed
     [[nodiscard]] QString summary() const { return m_summary->text(); }
     void showMoment(double seconds);
 
 private:
     void showDevice();
+    void listMoment(const LiveDevice &live);
+    void listNeverFreed(const LiveDevice &live);
+    void listByteSeconds(const LiveDevice &live);
 
     std::shared_ptr<const trace::Allocations> m_snapshot;
     QComboBox *m_devices;
     ElidedLabel *m_summary;
     AddressMap *m_map;
+    QComboBox *m_listed;
     ElidedLabel *m_moment;
     DataTable *m_table;
+    double m_seconds = 0; ///< the moment
 };
 
 /// Reads the file by @p job and shows it in a window of its own, as it is of no plan. @p state says what is wrong with

@@ -2,6 +2,7 @@
 // Content of LayerBars, and its reaction to mouse and keyboard.
 #include "ui/planview/layer_bars.h"
 
+#include "engine/plan/device_text.h"
 #include "ui/widgets/text.h"
 #include "ui/widgets/tool_tip.h"
 
@@ -47,13 +48,14 @@ void LayerBars::setDocument(const DocumentPtr &document)
     m_stageDevices.clear();
     m_boundaries.clear();
     m_locks = document ? locksOf(*document) : planners::KeptStages();
-    endDrag();
+    if (!document || !showsDrag(*document))
+        endDrag();
     if (document) {
         m_figures = layerFigures(*document);
         m_stageSeconds = secondsOfStages(*document, nullptr);
         const auto &stages = document->plan.stages;
         for (std::size_t s = 0; s < stages.size(); ++s) {
-            m_stageDevices << beginningOf(qt(deviceText(*document->subject.cluster, stages[s].devices)));
+            m_stageDevices << beginningOf(qt(plan::deviceText(*document->subject.cluster, stages[s].devices)));
             if (s > 0)
                 m_boundaries.push_back(stages[s].firstLayer);
         }
@@ -63,6 +65,15 @@ void LayerBars::setDocument(const DocumentPtr &document)
     m_hover = -1;
     describeForReaders();
     update();
+}
+
+/// Whether @p document is the one that is dragged in, with the boundary where it is now, or was.
+bool LayerBars::showsDrag(const plan::Document &document) const
+{
+    if (!m_drag || document.plan.stages.size() != m_drag->document->plan.stages.size())
+        return false;
+    const std::size_t layer = document.plan.stages[static_cast<std::size_t>(m_drag->boundary)].lastLayer;
+    return layer == m_drag->layer || layer == m_drag->from;
 }
 
 void LayerBars::setReport(const simulate::Report *report)
@@ -154,15 +165,16 @@ QString LayerBars::previewText() const
     if (!m_drag || !m_drag->moved)
         return {};
     const auto boundary = static_cast<std::size_t>(m_drag->boundary);
-    const std::vector<double> after = secondsWithBoundary(*m_document, boundary, m_drag->layer);
+    const std::vector<double> after = secondsWithBoundary(*m_drag->document, boundary, m_drag->layer);
+    const double before = slowest(m_drag->seconds);
     const auto one = [&](std::size_t stage) {
-        return tr("stage %1: %2 → %3").arg(stage).arg(secondsOfStage(stage), secondsText(after[stage]));
+        const auto was = m_drag->seconds[stage];
+        return tr("stage %1: %2 → %3").arg(stage).arg(was ? secondsText(*was) : tr("…"), secondsText(after[stage]));
     };
     return tr("Before layer %1 (%2)\n%3\n%4\nslowest stage: %5 → %6 (%7)")
         .arg(m_drag->layer)
         .arg(qt(m_document->subject.layers().layers[m_drag->layer].name), one(boundary), one(boundary + 1),
-             secondsText(slowest(m_stageSeconds)), secondsText(slowest(after)),
-             changeText(slowest(m_stageSeconds), slowest(after)));
+             secondsText(before), secondsText(slowest(after)), changeText(before, slowest(after)));
 }
 
 void LayerBars::describeForReaders()
@@ -198,9 +210,12 @@ std::size_t LayerBars::legalLayer(int boundary, std::size_t layer) const
 
 void LayerBars::setPreview(std::size_t layer)
 {
-    m_drag->layer = legalLayer(m_drag->boundary, layer);
+    const std::size_t legal = legalLayer(m_drag->boundary, layer);
+    const bool isNew = std::exchange(m_drag->layer, legal) != legal;
     Q_EMIT previewChanged(previewText());
     update();
+    if (isNew)
+        Q_EMIT boundaryDragged(m_drag->boundary, legal);
 }
 
 void LayerBars::endDrag()
@@ -210,6 +225,12 @@ void LayerBars::endDrag()
     m_drag.reset();
     Q_EMIT previewChanged({});
     update();
+}
+
+void LayerBars::cancelDrag()
+{
+    endDrag();
+    Q_EMIT dragCancelled();
 }
 
 void LayerBars::mousePressEvent(QMouseEvent *event)
@@ -223,7 +244,8 @@ void LayerBars::mousePressEvent(QMouseEvent *event)
         return;
     }
     setCurrentBoundary(boundary);
-    m_drag = Drag{boundary, m_boundaries[static_cast<std::size_t>(boundary)], false};
+    const std::size_t layer = m_boundaries[static_cast<std::size_t>(boundary)];
+    m_drag = Drag{boundary, layer, false, layer, m_document, m_stageSeconds};
 }
 
 void LayerBars::mouseMoveEvent(QMouseEvent *event)
@@ -251,8 +273,10 @@ void LayerBars::mouseReleaseEvent(QMouseEvent *event)
     if (m_drag) {
         const Drag drag = *m_drag;
         endDrag();
-        if (drag.moved && drag.layer != m_boundaries[static_cast<std::size_t>(drag.boundary)])
+        if (drag.layer != drag.from)
             Q_EMIT boundaryMoved(drag.boundary, drag.layer);
+        else
+            Q_EMIT dragCancelled();
         return;
     }
     if (!panned || !clicked || event->button() != Qt::LeftButton)
@@ -372,7 +396,7 @@ void LayerBars::keyPressEvent(QKeyEvent *event)
     case Qt::Key_Space: return fit();
     case Qt::Key_Escape:
         if (m_drag)
-            return endDrag();
+            return cancelDrag();
         setCurrentBoundary(-1);
         Q_EMIT cleared();
         return;

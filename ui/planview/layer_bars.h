@@ -47,6 +47,8 @@ Q_SIGNALS:
     void boundaryMoved(
         int boundary,
         std::size_t layer); ///< dropped before @p layer, or moved there by a key; each stage keeps a layer
+    void boundaryDragged(int boundary, std::size_t layer); ///< stands before @p layer now, not dropped yet
+    void dragCancelled();                                  ///< it goes back where it was
     void stagePicked(int stage);
     void layerPicked(std::size_t layer);
     void cleared();
@@ -76,6 +78,9 @@ private:
         int boundary = 0;
         std::size_t layer = 0;
         bool moved = false;
+        std::size_t from = 0;                       ///< the layer that it stood before
+        DocumentPtr document;                       ///< that it is dragged in
+        std::vector<std::optional<double>> seconds; ///< of its stages
     };
 
     [[nodiscard]] int stageAt(double pixel) const;
@@ -83,8 +88,10 @@ private:
     [[nodiscard]] QString stageText(std::size_t stage) const;
     [[nodiscard]] QString secondsOfStage(std::size_t stage) const;
     [[nodiscard]] std::size_t legalLayer(int boundary, std::size_t layer) const;
+    [[nodiscard]] bool showsDrag(const plan::Document &document) const;
     void setPreview(std::size_t layer);
     void endDrag();
+    void cancelDrag();
     void stepBoundary(int by);
     void moveCurrent(int by);
     bool moveKey(int key, bool far);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/planview/plan_controls.h"
 
+#include "engine/plan/stage_edits.h"
 #include "ui/planview/refusal_tip.h"
-#include "ui/planview/stage_edits.h"
 #include "ui/widgets/committed_undo.h"
 #include "ui/widgets/text.h"
 #include "ui/widgets/wrap_layout.h"
@@ -199,13 +199,8 @@ void PlanControls::setSchedule(int index)
 {
     const auto kind = static_cast<plan::ScheduleKind>(index);
     const bool isNew = !m_refreshing;
-    edit(m_schedule, tr("Schedule %1").arg(QString::fromUtf8(plan::name(kind))), [kind](plan::Plan &plan) {
-        plan.schedule.kind = kind;
-        if (kind != plan::ScheduleKind::Custom)
-            plan.schedule.order.clear();
-        if (kind == plan::ScheduleKind::Interleaved1F1B) // has its own warm-up
-            plan.schedule.warmup.clear();
-    });
+    edit(m_schedule, tr("Schedule %1").arg(QString::fromUtf8(plan::name(kind))),
+         [kind](plan::Plan &plan) { plan::setSchedule(plan, kind); });
     if (isNew && m_state->document() && hasOneChunk(m_state->document()->plan))
         m_state->say(MessageLevel::Warning, oneChunkText());
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/planview/plan_view.h"
 
+#include "engine/plan/node_spans.h"
+#include "engine/plan/stage_edits.h"
 #include "ui/planview/plan_summary.h"
 #include "ui/planview/refusal_tip.h"
-#include "ui/planview/stage_edits.h"
 #include "ui/planview/stage_figures.h"
 #include "ui/planview/stage_locks.h"
 #include "ui/planview/why_table.h"
@@ -152,6 +153,8 @@ void PlanView::connectParts()
     connect(m_alternatives, &AlternativesPanel::taken, this, &PlanView::takeAlternative);
     connect(state(), &StudioState::keptPlansChanged, this, &PlanView::refreshTables);
     connect(m_bars, &LayerBars::boundaryMoved, this, &PlanView::moveBoundaryTo);
+    connect(m_bars, &LayerBars::boundaryDragged, this, &PlanView::tryBoundaryAt);
+    connect(m_bars, &LayerBars::dragCancelled, this, [this] { this->state()->endTrial(); });
     connect(m_bars, &LayerBars::splitAsked, this, &PlanView::split);
     connect(m_bars, &LayerBars::mergeAsked, this, &PlanView::merge);
     connect(m_bars, &LayerBars::stageLockAsked, this,
@@ -229,8 +232,22 @@ void PlanView::makeCommands()
 
 bool PlanView::moveBoundaryTo(int boundary, std::size_t layer)
 {
-    return state()->editPlan(tr("Move the boundary of stages %1 and %2").arg(boundary).arg(boundary + 1),
+    const QString what = tr("Move the boundary of stages %1 and %2").arg(boundary).arg(boundary + 1);
+    if (state()->keepTrial(what)) // where it was dropped it was tried last
+        return true;
+    return state()->editPlan(what,
                              [=](plan::Plan &plan) { moveBoundary(plan, static_cast<std::size_t>(boundary), layer); });
+}
+
+/// While it is dragged the plan is simulated with it.
+void PlanView::tryBoundaryAt(int boundary, std::size_t layer)
+{
+    if (!state()->document())
+        return;
+    plan::Plan plan = state()->document()->plan;
+    moveBoundary(plan, static_cast<std::size_t>(boundary), layer);
+    if (!state()->tryPlan(std::move(plan)))
+        state()->endTrial(); // dropped there it is refused with the reason
 }
 
 bool PlanView::split(int stage, std::size_t layer)
@@ -355,7 +372,10 @@ void PlanView::refreshWhy()
     const planners::Candidate open{state()->document()->plan, report()->iterationSeconds,
                                    planners::fullestBytes(*report())};
     why.runnerUp = planners::runnerUpAmong(open, state()->alternatives());
-    m_whyText->setText(whyText(why, report()->iterationSeconds) + notesText(state()->notes()));
+    const plan::Document &document = *state()->document();
+    std::vector<std::string> notes = plan::nodeSpanNotes(document.plan, *document.subject.cluster, &why);
+    notes.insert(notes.end(), state()->notes().begin(), state()->notes().end());
+    m_whyText->setText(whyText(why, report()->iterationSeconds) + notesText(notes));
     m_why->set(whyTable(why, report()->iterationSeconds));
 }
 

@@ -32,6 +32,7 @@ public:
 
     // The edits behind the commands; false if refused.
     bool moveBoundaryTo(int boundary, std::size_t layer);
+    void tryBoundaryAt(int boundary, std::size_t layer);
     bool split(int stage, std::size_t layer);
     bool merge(int stage);
     bool takeAlternative(int row); ///< of alternatives()

@@ -44,9 +44,4 @@ std::vector<double> secondsWithBoundary(const plan::Document &document, std::siz
 /// Where a stage of the plan would be cut into halves of nearly equal time; its first layer if it has one only.
 std::size_t balancedCut(const plan::Document &document, std::size_t stage);
 
-/// Names of devices, runs of numbers drawn together: "n0:g0-3, n1:g5".
-std::string deviceText(const cluster::Cluster &cluster, const std::vector<DeviceId> &devices);
-/// The devices that @p text names, in its order. Errors (BadInput, NotFound) quote the part that is wrong.
-Result<std::vector<DeviceId>> devicesFromText(const cluster::Cluster &cluster, const std::string &text);
-
 } // namespace planloom::ui

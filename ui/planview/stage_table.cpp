@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/planview/stage_table.h"
 
+#include "engine/plan/device_text.h"
+#include "engine/plan/edit.h"
+#include "engine/plan/node_spans.h"
+#include "engine/plan/stage_edits.h"
 #include "engine/plan/validate.h"
-#include "ui/planview/stage_edits.h"
 #include "ui/planview/stage_figures.h"
 #include "ui/planview/stage_locks.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/text.h"
 
 #include <QObject>
-#include <QRegularExpression>
 #include <QStringList>
 
 #include <algorithm>
@@ -87,14 +89,26 @@ Cell timeCell(const plan::Plan &plan, std::optional<double> seconds, const plan:
     return cell;
 }
 
-Cell tensorCell(const plan::Stage &stage)
+Cell tensorCell(const plan::Document &document, std::size_t index, const plan::Why *why)
 {
+    const plan::Stage &stage = document.plan.stages[index];
     const auto parts = static_cast<double>(stage.shards());
-    return typed(QString::number(stage.shards()), parts,
-                 QObject::tr(
-                     "Devices that share the tensors of a replica: a number cuts attention and MLP blocks as "
-                     "Megatron-LM does, 1 leaves them whole; the other devices are replicas. Stages that share a "
-                     "parameter need the same number"));
+    const auto span = plan::nodeSpan(document.plan, index, *document.subject.cluster);
+    Cell cell =
+        typed(QString::number(stage.shards()), parts,
+              QObject::tr("Devices that share the tensors of a replica: a number cuts attention and MLP blocks as "
+                          "Megatron-LM does, 1 leaves them whole; the other devices are replicas. Stages that share a "
+                          "parameter need the same number"));
+    cell.warn = span.has_value();
+    if (!span)
+        return cell;
+    const bool known = why != nullptr && index < why->stages.size();
+    cell.toolTip = QObject::tr("The parts of a replica lie on %1 nodes: correct, only slow. ").arg(span->nodes)
+        + (known ? QObject::tr("Their collectives take %1 of an iteration. ")
+                       .arg(secondsText(why->stages[index].boxingSeconds))
+                 : QString())
+        + QObject::tr("%1 would stay within a node.\n").arg(span->parts) + cell.toolTip;
+    return cell;
 }
 
 Cell zeroCell(const plan::Stage &stage)
@@ -127,78 +141,11 @@ bool refuse(StudioState &state, const QString &why)
     return false;
 }
 
-bool editLayers(StudioState &state, std::size_t stage, const QString &text)
+/// Field @p key of the stage (engine/plan/edit.h).
+bool editField(StudioState &state, std::size_t stage, const char *key, const QString &what, const QString &text)
 {
-    static const QRegularExpression pattern(QStringLiteral("^\\s*(\\d+)\\s*(?:[-–]|\\.\\.|to)\\s*(\\d+)\\s*$"));
-    const auto match = pattern.match(text);
-    bool firstFits = false;
-    bool lastFits = false;
-    const std::size_t first = match.captured(1).toUInt(&firstFits);
-    const std::size_t last = match.captured(2).toUInt(&lastFits);
-    if (!firstFits || !lastFits)
-        return refuse(
-            state,
-            QObject::tr("\"%1\" is not a range of layers; enter the first and the last, such as 0 – 17").arg(text));
-    const auto &stages = state.document()->plan.stages;
-    const std::size_t layers = state.document()->subject.layers().size();
-    if (stage == 0 && first != 0)
-        return refuse(state, QObject::tr("The first stage begins at layer 0"));
-    if (stage + 1 == stages.size() && last + 1 != layers)
-        return refuse(state, QObject::tr("The last stage ends at the last layer, %1").arg(layers - 1));
-    return state.editPlan(QObject::tr("Layers of stage %1").arg(stage),
-                          [=](plan::Plan &plan) { setLayers(plan, stage, first, last + 1); });
-}
-
-bool editDevices(StudioState &state, std::size_t stage, const Result<std::vector<DeviceId>> &devices)
-{
-    if (!devices)
-        return refuse(state, qt(devices.error().text()));
-    return state.editPlan(QObject::tr("Devices of stage %1").arg(stage),
-                          [&](plan::Plan &plan) { setDevices(plan, stage, *devices); });
-}
-
-bool editWarmUp(StudioState &state, std::size_t stage, const QString &text)
-{
-    const QString plain = text.trimmed();
-    bool isNumber = false;
-    const int cap = plain.toInt(&isNumber);
-    const bool automatic = plain.isEmpty() || plain.compare(QLatin1String("auto"), Qt::CaseInsensitive) == 0;
-    if (!automatic && (!isNumber || cap < 1))
-        return refuse(state,
-                      QObject::tr("\"%1\" is not a warm-up depth; enter a number of at least 1, or auto").arg(text));
-    return state.editPlan(QObject::tr("Warm-up of stage %1").arg(stage),
-                          [=](plan::Plan &plan) { setWarmupCap(plan, stage, automatic ? 0 : cap); });
-}
-
-bool editTensorParts(StudioState &state, std::size_t stage, const QString &text)
-{
-    bool isNumber = false;
-    const std::size_t parts = text.trimmed().toUInt(&isNumber);
-    if (!isNumber || parts < 1)
-        return refuse(state, QObject::tr("\"%1\" is not a number of tensor parts; enter 1 or more").arg(text));
-    auto changed = withTensorParts(*state.document(), stage, parts);
-    if (!changed)
-        return refuse(state, qt(changed.error().text()));
-    return state.replacePlan(QObject::tr("Tensor parts of stage %1").arg(stage), *std::move(changed));
-}
-
-bool editZero(StudioState &state, std::size_t stage, const QString &text)
-{
-    bool isNumber = false;
-    const int level = text.trimmed().toInt(&isNumber);
-    if (!isNumber)
-        return refuse(state, QObject::tr("\"%1\" is not a ZeRO level; enter 0, 1, 2 or 3").arg(text));
-    return state.editPlan(QObject::tr("ZeRO level of stage %1").arg(stage),
-                          [=](plan::Plan &plan) { plan.stages[stage].zero = level; });
-}
-
-bool editSharding(StudioState &state, std::size_t stage, const QString &text)
-{
-    const auto shardings = shardingsFromText(text.toStdString());
-    if (!shardings)
-        return refuse(state, qt(shardings.error().text()));
-    return state.editPlan(QObject::tr("Sharding of stage %1").arg(stage),
-                          [&](plan::Plan &plan) { plan.stages[stage].shardings = *shardings; });
+    auto plan = plan::withStageValue(*state.document(), stage, key, text.toStdString());
+    return plan ? state.replacePlan(what.arg(stage), *std::move(plan)) : refuse(state, qt(plan.error().text()));
 }
 
 } // namespace
@@ -241,7 +188,7 @@ TableData stageTable(const plan::Document &document, const simulate::Report *rep
         Cell layers = typed(QObject::tr("%1 – %2").arg(stage.firstLayer).arg(stage.lastLayer - 1),
                             static_cast<double>(stage.firstLayer),
                             QObject::tr("First and last layer; the neighbouring stages are adjusted"));
-        Cell devices = typed(qt(deviceText(*document.subject.cluster, stage.devices)), std::nullopt,
+        Cell devices = typed(qt(plan::deviceText(*document.subject.cluster, stage.devices)), std::nullopt,
                              QObject::tr("Names separated by commas; n0:g0-3 stands for four devices"));
         Cell count = typed(qt(plan::replicaText(stage)), replicas,
                            stage.shards() > 1
@@ -259,7 +206,7 @@ TableData stageTable(const plan::Document &document, const simulate::Report *rep
                               {bytesText(parameters), static_cast<double>(parameters)},
                               warmUpCell(plan, s, depths[s]),
                               memoryCell(fullest[s]),
-                              tensorCell(stage),
+                              tensorCell(document, s, why),
                               zeroCell(stage),
                               shardingCell(stage)});
     }
@@ -272,19 +219,10 @@ bool editStage(StudioState &state, std::size_t stage, StageColumn column, const 
         return false;
     const QString text = value.toString();
     switch (column) {
-    case StageColumn::Name:
-        return state.editPlan(QObject::tr("Rename stage %1").arg(stage),
-                              [&](plan::Plan &plan) { plan.stages[stage].name = text.trimmed().toStdString(); });
-    case StageColumn::Layers: return editLayers(state, stage, text);
-    case StageColumn::Devices:
-        return editDevices(state, stage, devicesFromText(*state.document()->subject.cluster, text.toStdString()));
-    case StageColumn::Replicas: {
-        bool isNumber = false;
-        const std::size_t count = text.toUInt(&isNumber);
-        if (!isNumber)
-            return refuse(state, QObject::tr("\"%1\" is not a number of replicas").arg(text));
-        return editDevices(state, stage, withReplicas(*state.document(), stage, count));
-    }
+    case StageColumn::Name: return editField(state, stage, "name", QObject::tr("Rename stage %1"), text);
+    case StageColumn::Layers: return editField(state, stage, "layers", QObject::tr("Layers of stage %1"), text);
+    case StageColumn::Devices: return editField(state, stage, "devices", QObject::tr("Devices of stage %1"), text);
+    case StageColumn::Replicas: return editField(state, stage, "replicas", QObject::tr("Devices of stage %1"), text);
     case StageColumn::Recompute:
         return state.editPlan(value.toBool() ? QObject::tr("Recompute stage %1").arg(stage)
                                              : QObject::tr("Keep the activations of stage %1").arg(stage),
@@ -293,10 +231,11 @@ bool editStage(StudioState &state, std::size_t stage, StageColumn column, const 
                                       value.toBool() ? plan::Recompute::Full : plan::Recompute::None;
                               });
     case StageColumn::Keep: return toggleStageLock(state, stage);
-    case StageColumn::WarmUp: return editWarmUp(state, stage, text);
-    case StageColumn::Tensor: return editTensorParts(state, stage, text);
-    case StageColumn::Zero: return editZero(state, stage, text);
-    case StageColumn::Sharding: return editSharding(state, stage, text);
+    case StageColumn::WarmUp: return editField(state, stage, "warmup", QObject::tr("Warm-up of stage %1"), text);
+    case StageColumn::Tensor:
+        return editField(state, stage, "tensor_parts", QObject::tr("Tensor parts of stage %1"), text);
+    case StageColumn::Zero: return editField(state, stage, "zero", QObject::tr("ZeRO level of stage %1"), text);
+    case StageColumn::Sharding: return editField(state, stage, "shardings", QObject::tr("Sharding of stage %1"), text);
     case StageColumn::Time:
     case StageColumn::Parameters:
     case StageColumn::Memory: break;

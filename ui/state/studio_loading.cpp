@@ -3,6 +3,7 @@
 #include "engine/base/files.h"
 #include "engine/compare/side.h"
 #include "engine/import/pytorch_schedule.h"
+#include "planners/common/alternatives.h"
 #include "planners/registry.h"
 #include "ui/state/file_kind.h"
 #include "ui/state/freed_elsewhere.h"
@@ -448,7 +449,7 @@ void StudioState::adoptPlan(const FoundPlan &found)
         say(MessageLevel::Info, tr("The search was stopped early; this is its best plan."));
     const QString title = report.complete ? tr("Plan with %1") : tr("Plan with %1, stopped early");
     push(title.arg(QString::fromStdString(found.by)), {std::move(plan), found.subject},
-         std::make_shared<const std::vector<planners::Candidate>>(report.alternatives));
+         std::make_shared<const std::vector<planners::Candidate>>(planners::offeredBeside(report)));
     sayNotes(report.notes);
 }
 

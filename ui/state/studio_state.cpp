@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/state/studio_state.h"
 
+#include "engine/plan/edit.h"
 #include "planners/common/alternatives.h"
 #include "ui/state/cluster_parts.h"
 #include "ui/state/commands.h"
@@ -94,32 +95,47 @@ bool StudioState::replacePlan(const QString &what, plan::Plan plan)
         say(MessageLevel::Warning, tr("A plan needs a model and a cluster; open both first."));
         return false;
     }
-    if (const Status status = plan::validate(plan, *subject); !status) {
-        sayError(status.error());
+    auto next = plan::withPlan(m_document ? *m_document : plan::Document{plan, *subject}, plan);
+    if (!next) {
+        sayError(next.error());
         return false;
     }
-    if (m_document && plan.precision != m_document->plan.precision)
-        return pushInPrecision(what, std::move(plan));
-    plan.predictedJson.clear(); // of the plan before the edit; the next simulation sets it again
-    plan.why.reset();
-    const bool sameEstimate = m_document && m_document->plan.estimate == plan.estimate;
-    if (sameEstimate && plan::simulationKey(plan) != plan::simulationKey(m_document->plan))
-        plan.estimate.clear(); // the planner's, of the plan before
-    return push(what, {std::move(plan), *subject});
+    return push(what, *std::move(next));
 }
 
-/// Operators take other times then: the costs of the subject are computed again.
-bool StudioState::pushInPrecision(const QString &what, plan::Plan plan)
+bool StudioState::tryPlan(plan::Plan plan)
 {
-    plan::Subject subject = plan::inPrecision(m_document->subject, plan.precision);
-    if (const Status status = plan::validate(plan, subject); !status) {
-        sayError(status.error());
+    if (!m_document)
         return false;
-    }
-    plan.predictedJson.clear();
-    plan.why.reset();
-    plan.estimate.clear();
-    return push(what, {std::move(plan), std::move(subject)});
+    Trial trial = m_trial ? *m_trial : Trial{m_document, {}, m_previousReport};
+    if (!m_trial && simulationCurrent())
+        trial.report = simulation()->report;
+    auto next = plan::withPlan(*trial.document, std::move(plan));
+    if (!next)
+        return false;
+    applyDocument(std::make_shared<const plan::Document>(*std::move(next)));
+    m_previousReport = trial.report;
+    m_trial = std::move(trial);
+    return true;
+}
+
+bool StudioState::keepTrial(const QString &what)
+{
+    if (!m_trial)
+        return false;
+    const std::optional<simulate::Report> before = m_trial->report;
+    push(what, {m_document->plan, m_document->subject});
+    m_previousReport = before;
+    return true;
+}
+
+void StudioState::endTrial()
+{
+    if (!m_trial)
+        return;
+    const Trial trial = *m_trial;
+    applyDocument(trial.document);
+    m_previousReport = trial.previous;
 }
 
 bool StudioState::editCluster(const QString &what, std::shared_ptr<const cluster::Cluster> cluster)
@@ -187,7 +203,8 @@ bool StudioState::push(const QString &what, plan::Document document)
 bool StudioState::push(const QString &what, plan::Document document, AlternativesPtr alternatives)
 {
     auto after = std::make_shared<const plan::Document>(std::move(document));
-    m_undo.push(new ReplaceDocument(what, {m_document, m_alternatives}, {std::move(after), std::move(alternatives)},
+    const DocumentPtr before = m_trial ? m_trial->document : m_document;
+    m_undo.push(new ReplaceDocument(what, {before, m_alternatives}, {std::move(after), std::move(alternatives)},
                                     [this](const Snapshot &next) {
                                         m_alternatives = next.alternatives;
                                         applyDocument(next.document);
@@ -248,6 +265,7 @@ void StudioState::applyDocument(const DocumentPtr &document)
 {
     if (simulationCurrent())
         m_previousReport = simulation()->report;
+    m_trial.reset();
     const DocumentPtr before = std::exchange(m_document, document);
     const bool otherCluster = m_document && m_document->subject.cluster != m_cluster;
     if (otherCluster) {

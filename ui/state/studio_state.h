@@ -95,6 +95,11 @@ public:
     // --- editing: undoable; false if refused, and message() has said why
     bool editPlan(const QString &what, const std::function<void(plan::Plan &)> &edit);
     bool replacePlan(const QString &what, plan::Plan plan);
+    /// Shows and simulates @p plan in the place of the open one while something is dragged: no edit yet. Figures
+    /// compare with the plan before the first trial. False: it is refused, and what is shown stays.
+    bool tryPlan(plan::Plan plan);
+    bool keepTrial(const QString &what); ///< makes one edit of the trials; false: there was none
+    void endTrial();                     ///< back to the plan before them
     /// The same plan on a changed cluster, for example with another link speed, or with a node more: devices are those
     /// of the same names. Refused where the plan uses one that is gone. Alternatives and kept plans that do are
     /// forgotten.
@@ -211,7 +216,6 @@ private:
     /// With the alternatives of the document before.
     bool push(const QString &what, plan::Document document);
     bool push(const QString &what, plan::Document document, AlternativesPtr alternatives);
-    bool pushInPrecision(const QString &what, plan::Plan plan);
     void pushCluster(const QString &what, std::shared_ptr<const cluster::Cluster> cluster,
                      std::optional<plan::Subject> subject);
     void applyDocument(const DocumentPtr &document);
@@ -242,6 +246,13 @@ private:
     AlternativesPtr m_alternatives; ///< null: none
     std::vector<planners::Candidate> m_kept;
     std::pair<DocumentPtr, std::vector<std::string>> m_notes; ///< of the newest search, with its plan
+    /// What was open and compared with before tryPlan().
+    struct Trial {
+        DocumentPtr document;
+        std::optional<simulate::Report> report;
+        std::optional<simulate::Report> previous;
+    };
+    std::optional<Trial> m_trial; ///< none: m_document is what was opened or edited
     QUndoStack m_undo;
     QString m_planPath;
     plan::Fingerprints m_fingerprints;

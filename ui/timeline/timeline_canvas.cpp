@@ -6,6 +6,7 @@
 
 #include <QAccessible>
 #include <QCursor>
+#include <QElapsedTimer>
 #include <QPainter>
 
 #include <algorithm>
@@ -244,11 +245,30 @@ void TimelineCanvas::paintWhole(QPainter &painter)
     paintSelection(painter, whole);
 }
 
+void TimelineCanvas::showFrameTimes(bool show)
+{
+    m_showsFrames = show;
+    m_frames.clear();
+    update();
+}
+
 void TimelineCanvas::paintEvent(QPaintEvent *)
+{
+    QElapsedTimer timer;
+    timer.start();
+    QPainter painter(this);
+    paintContent(painter);
+    if (!m_showsFrames)
+        return;
+    constexpr double kSeconds = 1e-9; // of a nanosecond
+    m_frames.add(static_cast<double>(timer.nsecsElapsed()) * kSeconds);
+    m_frames.paint(painter, rect());
+}
+
+void TimelineCanvas::paintContent(QPainter &painter)
 {
     if (m_stale || m_cache.isNull())
         renderCache();
-    QPainter painter(this);
     if (m_model->empty()) {
         painter.fillRect(rect(), theme().base);
         painter.setPen(theme().dimText);

@@ -7,6 +7,7 @@
 #include <QWidget>
 
 #include "ui/state/selection.h"
+#include "ui/timeline/frame_times.h"
 #include "ui/timeline/link_painter.h"
 #include "ui/timeline/row_commands.h"
 #include "ui/timeline/task_links.h"
@@ -53,6 +54,9 @@ public:
     /// Changes which rows are shown, and where.
     void choose(const RowChoices &choices);
     void showCommunication(bool show);
+    /// How long frames take, from now on, in the corner of the picture.
+    void showFrameTimes(bool show);
+    [[nodiscard]] const FrameTimes &frameTimes() const { return m_frames; }
     /// Does it, if it can be done here; else refused() says why.
     void useRowCommand(RowCommand::What what);
     /// Of the row under the mouse, else of the selected slice.
@@ -97,6 +101,7 @@ private:
     [[nodiscard]] TimelineScene scene() const;
     void invalidate();
     void renderCache();
+    void paintContent(QPainter &painter);
     void pick(const std::optional<TimelineModel::Slice> &slice);
     void step(int by, bool alongMicroBatch);
     void stepAlongLinks(int by);
@@ -121,6 +126,8 @@ private:
     TaskLinks m_links; ///< of m_picked
     std::vector<TimelinePath> m_paths;
     QString m_emptyText;
+    FrameTimes m_frames;
+    bool m_showsFrames = false;
     Drag m_drag = Drag::None;
     QPoint m_press;
     QPoint m_last;

@@ -115,6 +115,9 @@ void TimelineView::makeToolBar()
     m_bar->addWidget(m_analysis->rowsBox());
     command(tr("Show all rows"), QString(), tr("Show all rows (Shift+H)"),
             [this] { m_canvas->useRowCommand(RowCommand::What::ShowAll); });
+    auto *frames = command(tr("Show how long frames take"), QString(), tr("Time of each frame, in the corner"), [] {});
+    frames->setCheckable(true);
+    connect(frames, &QAction::toggled, m_canvas, &TimelineCanvas::showFrameTimes);
     m_asTable = command(tr("Show as a table"), QStringLiteral("table"), tr("The slices in view as a table"), [] {});
     m_asTable->setCheckable(true);
     connect(m_asTable, &QAction::toggled, this, [this] {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/compile/pass_order.h"
 #include "engine/compile/slots.h"
+#include "engine/schedule/dual_pipe.h"
 #include "engine/schedule/schedule.h"
 #include "tests/pass_steps.h"
 
@@ -27,7 +28,7 @@ QString textOfStages(const std::vector<PassStep> &order)
 {
     QStringList words;
     for (const PassStep &step : order)
-        words << QString(step.forward() ? "%1F%2" : "%1B%2").arg(step.stage).arg(step.microBatch);
+        words << QString("%1%2%3").arg(step.stage).arg(schedule::letter(step.pass)).arg(step.microBatch);
     return words.join(' ');
 }
 
@@ -230,6 +231,41 @@ private slots:
             QCOMPARE(makespan(whole, stages, 1, 2, 0) - 3 * microBatches, 3 * (stages - 1));
             QCOMPARE(makespan(cut, stages, 1, 1, 1) - 3 * microBatches, stages - 1);
         }
+    }
+
+    void dualPipe_data()
+    {
+        QTest::addColumn<int>("rank");
+        QTest::addColumn<QString>("expected");
+        // 2 ranks, 4 micro-batches; rank 0 has the stages 0 and 3.
+        QTest::newRow("outer") << 0
+                               << "0F0 0F1 0F2 3F0 3B0 3W0 3F1 0F3 3B1 3W1 3F2 0B0 0W0 3B2 3W2 3F3 0B1 0W1 3B3 3W3 "
+                                  "0B2 0W2 0B3 0W3";
+        QTest::newRow("inner") << 1
+                               << "1F0 2F0 1F1 2F1 1F2 2B0 2W0 2F2 1B0 1W0 1F3 2B1 2W1 2F3 1B1 1W1 2B2 2W2 1B2 1W2 "
+                                  "2B3 1B3 2W3 1W3";
+    }
+    void dualPipe()
+    {
+        QFETCH(int, rank);
+        QFETCH(QString, expected);
+        QCOMPARE(textOfStages(schedule::dualPipeVOrder(4, rank, 2)), expected);
+    }
+
+    /// Where all passes of the half stages last 1: ranks - 1 idle, half of what ZB-H1 leaves of whole stages.
+    void dualPipeBubble()
+    {
+        for (int ranks = 1; ranks <= 8; ++ranks)
+            for (int microBatches = 2 * ranks; microBatches <= 4 * ranks + 1; ++microBatches) {
+                std::vector<std::vector<PassStep>> orders;
+                for (int r = 0; r < ranks; ++r) {
+                    orders.push_back(schedule::dualPipeVOrder(microBatches, r, ranks));
+                    const Status whole =
+                        schedule::checkOrder(orders.back(), {{r, true}, {2 * ranks - 1 - r, true}}, microBatches);
+                    QVERIFY2(whole, whole ? "" : whole.error().message.c_str());
+                }
+                QCOMPARE(makespan(orders, 2 * ranks, 1, 1, 1) - 6 * microBatches, ranks - 1);
+            }
     }
 
     void customOrder_data()

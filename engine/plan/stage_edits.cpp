@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: GPL-3.0-or-later
-#include "ui/planview/stage_edits.h"
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/plan/stage_edits.h"
 
 #include "engine/plan/validate.h"
 #include "engine/sharding/megatron.h"
@@ -9,14 +9,14 @@
 #include <set>
 #include <string_view>
 
-namespace planloom::ui {
+namespace planloom::plan {
 namespace {
 
 /// Devices that no stage uses; those of the nodes where @p stage is come first.
-std::vector<DeviceId> idleDevices(const plan::Document &document, std::size_t stage)
+std::vector<DeviceId> idleDevices(const Document &document, std::size_t stage)
 {
     std::set<DeviceId> busy;
-    for (const plan::Stage &each : document.plan.stages)
+    for (const Stage &each : document.plan.stages)
         busy.insert(each.devices.begin(), each.devices.end());
     std::set<NodeId> home;
     for (const DeviceId device : document.plan.stages[stage].devices)
@@ -33,25 +33,25 @@ std::vector<DeviceId> idleDevices(const plan::Document &document, std::size_t st
 }
 
 /// True if another stage lies on the devices of @p stage.
-bool sharesDevices(const plan::Plan &plan, std::size_t stage)
+bool sharesDevices(const Plan &plan, std::size_t stage)
 {
-    const auto same = [&](const plan::Stage &other) { return other.devices == plan.stages[stage].devices; };
+    const auto same = [&](const Stage &other) { return other.devices == plan.stages[stage].devices; };
     return std::count_if(plan.stages.begin(), plan.stages.end(), same) > 1;
 }
 
 /// An unused stage name: stages are called stage0, stage1, ... by default.
-std::string freshName(const plan::Plan &plan)
+std::string freshName(const Plan &plan)
 {
     for (std::size_t number = plan.stages.size();; ++number) {
         std::string name = "stage" + std::to_string(number);
-        const auto same = [&name](const plan::Stage &stage) { return stage.name == name; };
+        const auto same = [&name](const Stage &stage) { return stage.name == name; };
         if (std::none_of(plan.stages.begin(), plan.stages.end(), same))
             return name;
     }
 }
 
 /// "stage0", "stage1", ... in a row, as planners call them.
-bool hasPlainNames(const plan::Plan &plan)
+bool hasPlainNames(const Plan &plan)
 {
     for (std::size_t s = 0; s < plan.stages.size(); ++s) {
         if (plan.stages[s].name != "stage" + std::to_string(s))
@@ -61,12 +61,12 @@ bool hasPlainNames(const plan::Plan &plan)
 }
 
 /// A cap of all micro-batches binds nothing: it stands for "none" beside stages that have one.
-int unboundCap(const plan::Plan &plan)
+int unboundCap(const Plan &plan)
 {
     return static_cast<int>(std::clamp<std::int64_t>(plan.microBatches, 1, std::numeric_limits<int>::max()));
 }
 
-void giveDevices(plan::Stage &stage, std::vector<DeviceId> devices)
+void giveDevices(Stage &stage, std::vector<DeviceId> devices)
 {
     stage.devices = std::move(devices);
     // Shares, mesh and shardings were said of the devices that it had.
@@ -75,7 +75,7 @@ void giveDevices(plan::Stage &stage, std::vector<DeviceId> devices)
     stage.shardings.clear();
 }
 
-void setPlainNames(plan::Plan &plan)
+void setPlainNames(Plan &plan)
 {
     for (std::size_t s = 0; s < plan.stages.size(); ++s)
         plan.stages[s].name = "stage" + std::to_string(s);
@@ -83,35 +83,34 @@ void setPlainNames(plan::Plan &plan)
 
 } // namespace
 
-void moveBoundary(plan::Plan &plan, std::size_t boundary, std::size_t layer)
+void moveBoundary(Plan &plan, std::size_t boundary, std::size_t layer)
 {
     plan.stages[boundary].lastLayer = layer;
     plan.stages[boundary + 1].firstLayer = layer;
 }
 
-Result<plan::Plan> splitStage(const plan::Document &document, std::size_t stage, std::size_t layer)
+Result<Plan> splitStage(const Document &document, std::size_t stage, std::size_t layer)
 {
-    plan::Plan plan = document.plan;
-    const plan::Stage whole = plan.stages[stage];
+    Plan plan = document.plan;
+    const Stage whole = plan.stages[stage];
     if (whole.lastLayer - whole.firstLayer < 2)
-        return badInput(plan::stageLabel(plan, stage) + " has a single layer and cannot be split");
+        return badInput(stageLabel(plan, stage) + " has a single layer and cannot be split");
     if (layer <= whole.firstLayer || layer >= whole.lastLayer)
-        return badInput(plan::stageLabel(plan, stage) + " can be split before layers "
-                        + std::to_string(whole.firstLayer + 1) + " to " + std::to_string(whole.lastLayer - 1)
-                        + ", not before " + std::to_string(layer));
+        return badInput(stageLabel(plan, stage) + " can be split before layers " + std::to_string(whole.firstLayer + 1)
+                        + " to " + std::to_string(whole.lastLayer - 1) + ", not before " + std::to_string(layer));
     const bool shared = sharesDevices(plan, stage); // then both parts stay with the others
     std::vector<DeviceId> devices = whole.devices;
     if (devices.size() < 2 && !shared) {
         const std::vector<DeviceId> idle = idleDevices(document, stage);
         if (idle.empty())
-            return badInput(plan::stageLabel(plan, stage)
+            return badInput(stageLabel(plan, stage)
                             + " has one device and the cluster has no idle one; free a device of another stage before "
                               "splitting it");
         devices.push_back(idle.front());
     }
     const bool plain = hasPlainNames(plan);
     const auto half = devices.begin() + static_cast<std::ptrdiff_t>((devices.size() + 1) / 2);
-    plan::Stage second = whole;
+    Stage second = whole;
     second.name = freshName(plan);
     second.firstLayer = layer;
     plan.stages[stage].lastLayer = layer;
@@ -127,13 +126,13 @@ Result<plan::Plan> splitStage(const plan::Document &document, std::size_t stage,
     return plan;
 }
 
-Result<plan::Plan> mergeWithNext(const plan::Plan &before, std::size_t stage)
+Result<Plan> mergeWithNext(const Plan &before, std::size_t stage)
 {
     if (stage + 1 >= before.stages.size())
-        return badInput(plan::stageLabel(before, stage) + " is the last stage; there is no next one to merge with");
-    plan::Plan plan = before;
+        return badInput(stageLabel(before, stage) + " is the last stage; there is no next one to merge with");
+    Plan plan = before;
     const bool plain = hasPlainNames(plan);
-    const plan::Stage next = plan.stages[stage + 1];
+    const Stage next = plan.stages[stage + 1];
     std::vector<DeviceId> devices = plan.stages[stage].devices;
     const bool shared =
         sharesDevices(plan, stage) || sharesDevices(plan, stage + 1); // then the merged one stays where the first was
@@ -151,7 +150,7 @@ Result<plan::Plan> mergeWithNext(const plan::Plan &before, std::size_t stage)
     return plan;
 }
 
-void setLayers(plan::Plan &plan, std::size_t stage, std::size_t first, std::size_t last)
+void setLayers(Plan &plan, std::size_t stage, std::size_t first, std::size_t last)
 {
     plan.stages[stage].firstLayer = first;
     plan.stages[stage].lastLayer = last;
@@ -161,19 +160,19 @@ void setLayers(plan::Plan &plan, std::size_t stage, std::size_t first, std::size
         plan.stages[stage + 1].firstLayer = last;
 }
 
-void setDevices(plan::Plan &plan, std::size_t stage, std::vector<DeviceId> devices)
+void setDevices(Plan &plan, std::size_t stage, std::vector<DeviceId> devices)
 {
     const std::vector<DeviceId> before = plan.stages[stage].devices;
-    for (plan::Stage &each : plan.stages)
+    for (Stage &each : plan.stages)
         if (each.devices == before)
             giveDevices(each, devices);
 }
 
-Result<std::vector<DeviceId>> withReplicas(const plan::Document &document, std::size_t stage, std::size_t count)
+Result<std::vector<DeviceId>> withReplicas(const Document &document, std::size_t stage, std::size_t count)
 {
     std::vector<DeviceId> devices = document.plan.stages[stage].devices;
     if (count < 1)
-        return badInput(plan::stageLabel(document.plan, stage) + " needs at least one replica");
+        return badInput(stageLabel(document.plan, stage) + " needs at least one replica");
     if (count <= devices.size()) {
         devices.resize(count);
         return devices;
@@ -181,19 +180,19 @@ Result<std::vector<DeviceId>> withReplicas(const plan::Document &document, std::
     const std::vector<DeviceId> idle = idleDevices(document, stage);
     const std::size_t missing = count - devices.size();
     if (idle.size() < missing)
-        return badInput(plan::stageLabel(document.plan, stage) + ": " + std::to_string(count) + " replicas need "
+        return badInput(stageLabel(document.plan, stage) + ": " + std::to_string(count) + " replicas need "
                         + std::to_string(missing) + " more devices, but the cluster has " + std::to_string(idle.size())
                         + " idle; take some from another stage first");
     devices.insert(devices.end(), idle.begin(), idle.begin() + static_cast<std::ptrdiff_t>(missing));
     return devices;
 }
 
-Result<plan::Plan> withTensorParts(const plan::Document &document, std::size_t stage, std::size_t parts)
+Result<Plan> withTensorParts(const Document &document, std::size_t stage, std::size_t parts)
 {
-    plan::Plan plan = document.plan;
-    plan::Stage &which = plan.stages[stage];
+    Plan plan = document.plan;
+    Stage &which = plan.stages[stage];
     if (parts < 1 || which.devices.size() % parts != 0)
-        return badInput(plan::stageLabel(plan, stage) + " has " + std::to_string(which.devices.size())
+        return badInput(stageLabel(plan, stage) + " has " + std::to_string(which.devices.size())
                         + " devices, which cannot be replicas of " + std::to_string(parts)
                         + " each; enter a divisor of that number, or change the stage's devices");
     giveDevices(which, std::vector<DeviceId>(which.devices));
@@ -235,7 +234,7 @@ Result<std::map<std::string, std::string>> shardingsFromText(const std::string &
     return shardings;
 }
 
-void setMicroBatches(plan::Plan &plan, std::int64_t count)
+void setMicroBatches(Plan &plan, std::int64_t count)
 {
     const int before = unboundCap(plan);
     plan.microBatches = count;
@@ -245,7 +244,16 @@ void setMicroBatches(plan::Plan &plan, std::int64_t count)
     }
 }
 
-void setWarmupCap(plan::Plan &plan, std::size_t stage, int cap)
+void setSchedule(Plan &plan, ScheduleKind kind)
+{
+    plan.schedule.kind = kind;
+    if (kind != ScheduleKind::Custom)
+        plan.schedule.order.clear();
+    if (kind == ScheduleKind::Interleaved1F1B) // has its own warm-up
+        plan.schedule.warmup.clear();
+}
+
+void setWarmupCap(Plan &plan, std::size_t stage, int cap)
 {
     std::vector<int> &caps = plan.schedule.warmup;
     const int none = unboundCap(plan);
@@ -255,11 +263,11 @@ void setWarmupCap(plan::Plan &plan, std::size_t stage, int cap)
         caps.clear();
 }
 
-int warmupCap(const plan::Plan &plan, std::size_t stage)
+int warmupCap(const Plan &plan, std::size_t stage)
 {
     if (stage >= plan.schedule.warmup.size() || plan.schedule.warmup[stage] >= plan.microBatches)
         return 0;
     return plan.schedule.warmup[stage];
 }
 
-} // namespace planloom::ui
+} // namespace planloom::plan
