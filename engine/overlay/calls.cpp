@@ -31,9 +31,11 @@ enum class Sort : std::uint8_t { Host, Kernel, Exchange, None };
 
 class CallReader {
 public:
-    CallReader(const Trace &trace, const std::function<std::string(std::string_view)> &scopeOf)
+    CallReader(const Trace &trace, const std::function<std::string(std::string_view)> &scopeOf,
+               const Progress &progress)
         : m_trace(trace),
           m_scopeOf(scopeOf),
+          m_progress(progress),
           m_names(trace.tasks.size()),
           m_scopes(trace.tasks.size(), kNotAsked)
     {
@@ -147,7 +149,11 @@ private:
     void readThread(std::int32_t rank, const std::vector<std::size_t> &records)
     {
         std::vector<Open> open;
-        for (const std::size_t i : records) {
+        constexpr std::size_t kBetweenLooks = 1 << 14; // records
+        for (std::size_t n = 0; n < records.size(); ++n) {
+            if (n % kBetweenLooks == 0 && m_progress.stopped())
+                return;
+            const std::size_t i = records[n];
             const Record &record = m_trace.records[i];
             const std::string_view name = taskOf(i)->id;
             while (!open.empty() && open.back().end <= record.start && !isNodeOf(open.back(), name, record.start))
@@ -223,7 +229,7 @@ private:
         for (const std::uint32_t kernel : m_trace.details.launches.caused(i)) {
             const Sort sort = sortOf(kernel);
             if (sort == Sort::Exchange)
-                m_steps[kernel] = m_trace.records[i].step;
+                m_launches[kernel] = i;
             if (sort != Sort::Kernel)
                 continue;
             m_taken.insert(kernel);
@@ -263,9 +269,9 @@ private:
             const Record &record = m_trace.records[i];
             Process &process = m_processes[processOf(record.rank)];
             if (sort == Sort::Exchange) {
-                const auto step = m_steps.find(i);
-                process.exchanges.push_back({taskOf(i)->id, taskOf(i)->kind,
-                                             step == m_steps.end() ? record.step : step->second, record.start,
+                const auto launch = m_launches.find(i);
+                const Record &issued = launch == m_launches.end() ? record : m_trace.records[launch->second];
+                process.exchanges.push_back({taskOf(i)->id, taskOf(i)->kind, issued.step, issued.start, record.start,
                                              record.start + record.duration});
             }
             if (sort != Sort::Kernel || m_taken.contains(i))
@@ -289,10 +295,10 @@ private:
             }
             if (!m_hasSteps)
                 stepsByOptimizer(process);
-            std::set<std::int32_t> steps;
-            for (const Call &call : process.calls)
-                steps.insert(call.step);
-            process.steps.assign(steps.begin(), steps.end());
+            for (std::size_t k = 0; k < process.calls.size(); ++k)
+                process.callsOfStep.all[process.calls[k].step].push_back(k);
+            for (std::size_t k = 0; k < process.exchanges.size(); ++k)
+                process.exchangesOfStep.all[process.exchanges[k].step].push_back(k);
             m_calls.processes.push_back(std::move(process));
         }
     }
@@ -320,27 +326,28 @@ private:
         for (Call &call : process.calls)
             call.step = stepAt(call.issued);
         for (Exchange &exchange : process.exchanges)
-            exchange.step = stepAt(exchange.begin);
+            exchange.step = stepAt(exchange.issued);
     }
 
     const Trace &m_trace;
     const std::function<std::string(std::string_view)> &m_scopeOf;
+    const Progress &m_progress;
     std::vector<Sort> m_sorts; ///< by row of the table of kinds
     std::vector<std::optional<Named>> m_names;
     std::vector<std::int32_t> m_scopes; ///< by row of the table of tasks
     std::map<std::int32_t, std::int32_t> m_processOf;
-    std::map<std::int32_t, Process> m_processes;           ///< by rank
-    std::set<std::size_t> m_taken;                         ///< kernels of operators
-    std::unordered_map<std::size_t, std::int32_t> m_steps; ///< of exchanges, when they were launched
+    std::map<std::int32_t, Process> m_processes;             ///< by rank
+    std::set<std::size_t> m_taken;                           ///< kernels of operators
+    std::unordered_map<std::size_t, std::size_t> m_launches; ///< records that launched exchanges
     bool m_hasSteps = false;
     Calls m_calls;
 };
 
 } // namespace
 
-Calls callsOf(const Trace &trace, const std::function<std::string(std::string_view)> &scopeOf)
+Calls callsOf(const Trace &trace, const std::function<std::string(std::string_view)> &scopeOf, const Progress &progress)
 {
-    return CallReader(trace, scopeOf).read();
+    return CallReader(trace, scopeOf, progress).read();
 }
 
 } // namespace planloom::overlay

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/base/progress.h"
 #include "engine/overlay/kinds.h"
 #include "engine/trace/trace.h"
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,7 +38,18 @@ struct Exchange {
     std::string_view name;
     trace::Kind kind = trace::Kind::Other;
     std::int32_t step = 0;
+    std::int64_t issued = 0; ///< when it was launched; its begin where the trace does not tell
     std::int64_t begin = 0, end = 0;
+};
+
+/// Indexes of what belongs to a step, by step.
+struct IndexesOfSteps {
+    std::map<std::int32_t, std::vector<std::size_t>> all;
+    [[nodiscard]] std::span<const std::size_t> in(std::int32_t step) const
+    {
+        const auto found = all.find(step);
+        return found == all.end() ? std::span<const std::size_t>() : std::span<const std::size_t>(found->second);
+    }
 };
 
 /// A process that trains, with the GPU that it uses.
@@ -46,7 +60,8 @@ struct Process {
     bool hasOperators = false;       ///< false: kernels alone
     std::vector<Call> calls;         ///< by `issued`
     std::vector<Exchange> exchanges; ///< by `begin`
-    std::vector<std::int32_t> steps; ///< that have calls, ascending
+    IndexesOfSteps callsOfStep;      ///< of `calls`, in order
+    IndexesOfSteps exchangesOfStep;  ///< of `exchanges`, in order
 };
 
 /// What a trace says of operators.
@@ -57,7 +72,9 @@ struct Calls {
 };
 
 /// Reads operators (outermost ones), autograd's nodes, the optimizer's steps and kernels. @p scopeOf: the scope or
-/// operator of the model that a range is called like; empty: none. Cost: O(n log n).
-Calls callsOf(const trace::Trace &trace, const std::function<std::string(std::string_view)> &scopeOf);
+/// operator of the model that a range is called like; empty: none. Where @p progress is stopped, what was read so far.
+/// Cost: O(n log n).
+Calls callsOf(const trace::Trace &trace, const std::function<std::string(std::string_view)> &scopeOf,
+              const Progress &progress);
 
 } // namespace planloom::overlay

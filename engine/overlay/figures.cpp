@@ -49,14 +49,14 @@ void Figures::addProcess(const Candidate &candidate)
         ++m_laidOn[stage];
 }
 
-void Figures::addStep(const Process &process, const Matcher &matcher, const FoundStep &step,
-                      const std::set<std::size_t> &matched, std::size_t number, Shares &shares)
+void Figures::addStep(const Process &process, const Candidate &candidate, const Matcher &matcher, const FoundStep &step,
+                      const std::set<std::size_t> &matched, bool isFirst, Shares &shares)
 {
     ++m_steps;
     shares.wanted += step.wanted;
     shares.found += step.found;
-    addUnits(process, matcher, step, number);
-    addTimes(process, step.step, matched, shares);
+    addUnits(process, matcher, step, isFirst);
+    addTimes(process, candidate, step.step, matched, shares);
 }
 
 void Figures::addExchanges(const std::vector<ExchangesOfKind> &exchanges)
@@ -93,7 +93,7 @@ void Figures::finish()
         std::ranges::stable_sort(*list, std::greater(), &Unmatched::seconds);
 }
 
-void Figures::addUnits(const Process &process, const Matcher &matcher, const FoundStep &step, std::size_t number)
+void Figures::addUnits(const Process &process, const Matcher &matcher, const FoundStep &step, bool isFirst)
 {
     for (const PassOf &pass : matcher.passes()) {
         for (const std::size_t unit : pass.units)
@@ -107,9 +107,9 @@ void Figures::addUnits(const Process &process, const Matcher &matcher, const Fou
         for (const auto &[unit, call] : pass.pairs) {
             unitsOf[call].push_back(unit);
             units.insert(unit);
-            if (number == 0 && !backward)
+            if (isFirst && !backward)
                 checkSizes(unit, process.calls[call]);
-            m_overlay.byScope += number == 0 && process.calls[call].scope >= 0 ? 1 : 0;
+            m_overlay.byScope += isFirst && process.calls[call].scope >= 0 ? 1 : 0;
         }
         for (const std::size_t unit : units)
             ++m_units[2 * unit + (backward ? 1 : 0)].found;
@@ -140,15 +140,18 @@ void Figures::checkSizes(std::size_t at, const Call &call)
         ++(*agree ? m_overlay.sizesAgree : m_overlay.sizesDiffer);
 }
 
-void Figures::addTimes(const Process &process, std::int32_t step, const std::set<std::size_t> &matched, Shares &shares)
+void Figures::addTimes(const Process &process, const Candidate &candidate, std::int32_t step,
+                       const std::set<std::size_t> &matched, Shares &shares)
 {
+    const bool recomputes = std::ranges::any_of(candidate.stages, [this](std::size_t stage) {
+        return m_document.plan.stages[stage].recompute != plan::Recompute::None;
+    });
     double update = 0;
-    for (std::size_t i = 0; i < process.calls.size(); ++i) {
+    for (const std::size_t i : process.callsOfStep.in(step)) {
         const Call &call = process.calls[i];
-        if (call.step != step)
-            continue;
         const double seconds = static_cast<double>(call.busy) * kNs;
-        shares.time += seconds;
+        if (!recomputes || call.phase != Phase::Recompute)
+            shares.time += seconds;
         if (call.phase == Phase::Optimizer)
             update += seconds;
         if (call.phase == Phase::Optimizer || matched.contains(i)) {

@@ -16,7 +16,7 @@ namespace planloom::overlay {
 /// What was found of a process, over its steps.
 struct Shares {
     double wanted = 0, found = 0;   ///< weights of operators
-    double time = 0, timeFound = 0; ///< seconds of calls
+    double time = 0, timeFound = 0; ///< seconds of calls, without those of passes that the plan runs again
 };
 
 /// Sums up the figures of an overlay: by layer, by kind, and what has no counterpart.
@@ -27,9 +27,9 @@ public:
             const Expected &expected, Overlay &overlay);
 
     void addProcess(const Candidate &candidate);
-    /// @p number: of the measured steps, from 0.
-    void addStep(const Process &process, const Matcher &matcher, const FoundStep &step,
-                 const std::set<std::size_t> &matched, std::size_t number, Shares &shares);
+    /// @p isFirst: of the measured steps of the process.
+    void addStep(const Process &process, const Candidate &candidate, const Matcher &matcher, const FoundStep &step,
+                 const std::set<std::size_t> &matched, bool isFirst, Shares &shares);
     void addExchanges(const std::vector<ExchangesOfKind> &exchanges);
     /// Fills the overlay's rows, lists and notes.
     void finish();
@@ -44,10 +44,11 @@ private:
 
     /// The time of calls goes to the units that they were matched with, in proportion to the prediction where one call
     /// is several.
-    void addUnits(const Process &process, const Matcher &matcher, const FoundStep &step, std::size_t number);
+    void addUnits(const Process &process, const Matcher &matcher, const FoundStep &step, bool isFirst);
     /// Where devices hold parts of tensors the sizes are those of parts.
     void checkSizes(std::size_t at, const Call &call);
-    void addTimes(const Process &process, std::int32_t step, const std::set<std::size_t> &matched, Shares &shares);
+    void addTimes(const Process &process, const Candidate &candidate, std::int32_t step,
+                  const std::set<std::size_t> &matched, Shares &shares);
     void sumUnits();
     /// The optimizer and collectives, by the kinds of tasks.
     void sumWork();

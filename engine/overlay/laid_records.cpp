@@ -16,21 +16,28 @@ std::string passId(std::size_t stage, bool backward, std::int32_t microBatch)
 
 } // namespace
 
-std::vector<ExchangesOfKind> exchangesOf(const program::Program &program, const Process &process,
-                                         const Candidate &candidate, std::int32_t step)
+ExchangeTasks exchangeTasks(const program::Program &program, const Candidate &candidate)
+{
+    ExchangeTasks made;
+    if (candidate.whole)
+        return made;
+    for (const TaskId id : program.ranks[static_cast<std::size_t>(candidate.ranks.front())].tasks) {
+        if (program.task(id).bytes() > 0)
+            made[program.task(id).kind()].push_back(id);
+    }
+    return made;
+}
+
+std::vector<ExchangesOfKind> exchangesOf(const ExchangeTasks &tasks, const Process &process, std::int32_t step)
 {
     std::map<trace::Kind, ExchangesOfKind> byKind;
-    for (const Exchange &exchange : process.exchanges) {
-        if (exchange.step == step)
-            byKind[exchange.kind].found.push_back(&exchange);
-    }
+    for (const std::size_t at : process.exchangesOfStep.in(step))
+        byKind[process.exchanges[at].kind].found.push_back(&process.exchanges[at]);
     std::vector<ExchangesOfKind> made;
     for (auto &[kind, exchanges] : byKind) {
         exchanges.kind = kind;
-        for (const TaskId id : program.ranks[static_cast<std::size_t>(candidate.ranks.front())].tasks) {
-            if (!candidate.whole && program.task(id).kind() == kind && program.task(id).bytes() > 0)
-                exchanges.tasks.push_back(id);
-        }
+        if (const auto planned = tasks.find(kind); planned != tasks.end())
+            exchanges.tasks = planned->second;
         made.push_back(std::move(exchanges));
     }
     return made;
@@ -83,9 +90,9 @@ void LaidRecords::addStep(const Process &process, const Candidate &candidate, co
         addPass(process, candidate, pass, number, hasTasks);
     std::optional<std::pair<std::int64_t, std::int64_t>> update;
     const std::int32_t rank = m_expected.rankOf(candidate, candidate.stages.front());
-    for (std::size_t i = 0; i < process.calls.size(); ++i) {
+    for (const std::size_t i : process.callsOfStep.in(step.step)) {
         const Call &call = process.calls[i];
-        if (call.step != step.step || (process.hasKernels && call.kernels == 0))
+        if (process.hasKernels && call.kernels == 0)
             continue;
         if (call.phase == Phase::Optimizer)
             update = update ? std::pair(std::min(update->first, call.begin), std::max(update->second, call.end))
@@ -139,8 +146,9 @@ void LaidRecords::addPass(const Process &process, const Candidate &candidate, co
 void LaidRecords::addUpdate(const Candidate &candidate, std::int32_t rank, std::pair<std::int64_t, std::int64_t> span,
                             std::int32_t number)
 {
-    std::vector<TaskId> updates;
-    for (const TaskId id : m_program.ranks[static_cast<std::size_t>(rank)].tasks) {
+    const auto [kept, isNew] = m_updates.try_emplace(rank);
+    std::vector<TaskId> &updates = kept->second;
+    for (const TaskId id : isNew ? m_program.ranks[static_cast<std::size_t>(rank)].tasks : std::vector<TaskId>()) {
         if (m_program.task(id).as<program::Update>() != nullptr)
             updates.push_back(id);
     }

@@ -20,8 +20,10 @@ struct ExchangesOfKind {
     std::vector<TaskId> tasks; ///< none where a process runs the whole model
     [[nodiscard]] bool agree() const { return !tasks.empty() && tasks.size() == found.size(); }
 };
-std::vector<ExchangesOfKind> exchangesOf(const program::Program &program, const Process &process,
-                                         const Candidate &candidate, std::int32_t step);
+/// The tasks of a process's rank that exchange anything, by kind; none where it runs the whole model.
+using ExchangeTasks = std::map<trace::Kind, std::vector<TaskId>>;
+ExchangeTasks exchangeTasks(const program::Program &program, const Candidate &candidate);
+std::vector<ExchangesOfKind> exchangesOf(const ExchangeTasks &tasks, const Process &process, std::int32_t step);
 
 /// The calls that @p step has matched.
 std::set<std::size_t> matchedCalls(const FoundStep &step);
@@ -57,6 +59,7 @@ private:
     trace::Trace &m_trace;
     std::int32_t m_operators; ///< lane; behind it that of what is not matched
     std::map<std::pair<std::int32_t, std::string>, std::int32_t> m_rows; ///< by rank and id
+    std::map<std::int32_t, std::vector<TaskId>> m_updates;               ///< by rank
     bool m_inPieces = false;
 };
 

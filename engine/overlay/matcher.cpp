@@ -15,10 +15,13 @@ constexpr std::int64_t kMostMicroBatches = 1 << 16;
 /// Chooses where processes are laid.
 class Chooser {
 public:
-    Chooser(const Expected &expected, const std::vector<Process> &processes)
+    Chooser(const Expected &expected, const std::vector<Process> &processes, const Progress &progress)
         : m_expected(expected),
-          m_processes(processes)
+          m_processes(processes),
+          m_progress(progress)
     {
+        for (const Process &process : processes)
+            m_steps.push_back(wholeSteps(process));
     }
 
     /// By process: its candidate; null: none fits.
@@ -32,12 +35,12 @@ public:
         std::set<const Candidate *> taken;
         std::vector<std::size_t> trains;
         for (std::size_t i = 0; i < m_processes.size(); ++i) {
-            if (!wholeSteps(m_processes[i]).empty() && best(i, taken).second >= kLeastFit)
+            if (!m_steps[i].empty() && best(i, taken).second >= kLeastFit)
                 trains.push_back(i);
         }
         for (std::size_t n = 0; n < trains.size(); ++n) {
             const std::size_t i = trains[n];
-            if (trains.size() == ranks && fit(i, candidates[n]) >= kLeastFit) {
+            if (trains.size() == ranks && !taken.contains(&candidates[n]) && fit(i, candidates[n]) >= kLeastFit) {
                 chosen[i] = &candidates[n]; // as many as there are: in order
             } else {
                 const auto found = best(i, taken);
@@ -70,14 +73,17 @@ private:
         const auto key = std::pair(process, candidate.whole ? std::vector<std::size_t>() : candidate.stages);
         if (const auto kept = m_fits.find(key); kept != m_fits.end())
             return kept->second;
-        const std::vector<std::int32_t> steps = wholeSteps(m_processes[process]);
+        if (m_progress.stopped())
+            return 0;
+        const std::vector<std::int32_t> &steps = m_steps[process];
         const std::int32_t step = steps[steps.size() > 1 ? 1 : 0];
         Matcher matcher(m_expected, m_processes[process], candidate);
         matcher.setMicroBatches(matcher.microBatchesOf(step));
         const FoundStep found = matcher.match(step);
         double there = 0;
-        for (const Call &call : m_processes[process].calls) {
-            if (call.step == step && call.kinds != 0 && call.phase != Phase::Optimizer)
+        for (const std::size_t at : m_processes[process].callsOfStep.in(step)) {
+            const Call &call = m_processes[process].calls[at];
+            if (call.kinds != 0 && call.phase != Phase::Optimizer)
                 there += weight(call.kinds);
         }
         const double all = found.wanted + there;
@@ -86,14 +92,15 @@ private:
 
     const Expected &m_expected;
     const std::vector<Process> &m_processes;
+    const Progress &m_progress;
+    std::vector<std::vector<std::int32_t>> m_steps; ///< whole ones, by process
     std::map<std::pair<std::size_t, std::vector<std::size_t>>, double> m_fits;
 };
 
 } // namespace
 
-std::int64_t Matcher::microBatchesOf(std::int32_t step) const
+void Matcher::countKinds()
 {
-    std::map<OpKind, double> wanted, found;
     const bool joined = isJoined();
     for (const PassOf &pass : m_expected.passes(m_candidate, 1)) {
         if (pass.backward && !joined)
@@ -101,19 +108,25 @@ std::int64_t Matcher::microBatchesOf(std::int32_t step) const
         for (const std::size_t unit : pass.units) {
             const OpKind kind = m_expected.units()[unit].kind;
             const bool isProduct = kind == OpKind::Product || kind == OpKind::Convolution;
-            wanted[kind] += pass.backward && isProduct ? 2 : 1;
+            m_perMicroBatch[kind] += pass.backward && isProduct ? 2 : 1;
         }
     }
-    for (const Call &call : m_process.calls) {
-        if (call.step == step && call.kinds != 0
-            && (call.phase == Phase::Forward || (joined && call.phase != Phase::Optimizer)))
+}
+
+std::int64_t Matcher::microBatchesOf(std::int32_t step) const
+{
+    std::map<OpKind, double> found;
+    const bool joined = isJoined();
+    for (const std::size_t at : m_process.callsOfStep.in(step)) {
+        const Call &call = m_process.calls[at];
+        if (call.kinds != 0 && (call.phase == Phase::Forward || (joined && call.phase != Phase::Optimizer)))
             ++found[heaviest(call.kinds)];
     }
     // What a pass has once, such as the loss, tells passes apart; what each block has says how many blocks there
     // are.
     std::vector<std::pair<double, double>> ratios; // with their votes
     double votes = 0;
-    for (const auto &[kind, count] : wanted) {
+    for (const auto &[kind, count] : m_perMicroBatch) {
         if (weight(kind) < kTellingWeight || !found.contains(kind))
             continue;
         ratios.emplace_back(found[kind] / count, weight(kind) / (count * count));
@@ -161,9 +174,9 @@ void Matcher::matchPhases(std::int32_t step, Phases phases, FoundStep &made)
 {
     std::vector<std::size_t> calls;
     std::vector<std::size_t> runs; // ends of runs that the other pass interrupts
-    for (std::size_t i = 0; i < m_process.calls.size(); ++i) {
+    for (const std::size_t i : m_process.callsOfStep.in(step)) {
         const Call &call = m_process.calls[i];
-        if (call.step != step || call.kinds == 0)
+        if (call.kinds == 0)
             continue;
         if (phases.has(call.phase))
             calls.push_back(i);
@@ -227,8 +240,8 @@ std::size_t Matcher::matchPass(std::size_t p, const std::vector<std::size_t> &ca
 std::vector<std::int32_t> wholeSteps(const Process &process)
 {
     std::map<std::int32_t, std::int64_t> counts;
-    for (const Call &call : process.calls)
-        counts[call.step] += call.kinds != 0 ? 1 : 0;
+    for (const auto &[step, calls] : process.callsOfStep.all)
+        counts[step] = std::ranges::count_if(calls, [&](std::size_t at) { return process.calls[at].kinds != 0; });
     std::int64_t most = 0;
     for (const auto &[step, count] : counts)
         most = std::max(most, count);
@@ -240,9 +253,10 @@ std::vector<std::int32_t> wholeSteps(const Process &process)
     return steps;
 }
 
-std::vector<const Candidate *> chooseCandidates(const Expected &expected, const std::vector<Process> &processes)
+std::vector<const Candidate *> chooseCandidates(const Expected &expected, const std::vector<Process> &processes,
+                                                const Progress &progress)
 {
-    return Chooser(expected, processes).choose();
+    return Chooser(expected, processes, progress).choose();
 }
 
 } // namespace planloom::overlay

@@ -51,6 +51,7 @@ public:
           m_process(process),
           m_candidate(candidate)
     {
+        countKinds();
     }
 
     /// Micro-batches of @p step, as far as the numbers of operators tell; at least 1.
@@ -73,6 +74,7 @@ private:
     };
     /// True if kernels do not say to which pass they belong: all passes are one sequence then.
     [[nodiscard]] bool isJoined() const { return !m_process.hasOperators; }
+    void countKinds();
     void matchPhases(std::int32_t step, Phases phases, FoundStep &made);
     /// Calls [at, end) of @p calls; where those of the pass end.
     std::size_t matchPass(std::size_t p, const std::vector<std::size_t> &calls, std::size_t at, std::size_t end,
@@ -81,6 +83,7 @@ private:
     const Expected &m_expected;
     const Process &m_process;
     const Candidate &m_candidate;
+    std::map<OpKind, double> m_perMicroBatch; ///< operators that tell micro-batches
     std::vector<PassOf> m_passes;
     std::vector<std::vector<Wanted>> m_wanted; ///< by pass
     std::vector<std::size_t> m_shapes;         ///< by pass: equal ones are the same sequence
@@ -93,7 +96,9 @@ std::vector<std::int32_t> wholeSteps(const Process &process);
 /// Less of a process than this share fits no device: it is of another program.
 inline constexpr double kLeastFit = 0.2;
 /// Where @p processes are laid, by process; null: nothing fits. As many as the plan has ranks go over these in order,
-/// others where most is found and least is left over. Cost: an alignment of a step per process and kind of rank.
-std::vector<const Candidate *> chooseCandidates(const Expected &expected, const std::vector<Process> &processes);
+/// others where most is found and least is left over; no two over one. Where @p progress is stopped the rest is null.
+/// Cost: an alignment of a step per process and kind of rank.
+std::vector<const Candidate *> chooseCandidates(const Expected &expected, const std::vector<Process> &processes,
+                                                const Progress &progress);
 
 } // namespace planloom::overlay

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <map>
 #include <set>
 
 namespace planloom::overlay {
@@ -25,10 +26,56 @@ constexpr double kHigh = 0.9;
 constexpr double kMedium = 0.6;
 constexpr double kMostOfKernels = 0.85; ///< confidence by the names of kernels alone
 
-/// Lays @p process over @p candidate; @p steps: whole ones.
+/// The whole steps of processes that are laid. They are numbered over all of these, in the trace's order: one that is
+/// cut off in some is missing there.
+struct StepsOf {
+    std::vector<std::vector<std::int32_t>> ofProcess;
+    std::map<std::int32_t, std::int32_t> numbers;
+
+    StepsOf(const std::vector<Process> &processes, const std::vector<const Candidate *> &chosen)
+    {
+        for (std::size_t i = 0; i < processes.size(); ++i)
+            ofProcess.push_back(chosen[i] != nullptr ? wholeSteps(processes[i]) : std::vector<std::int32_t>());
+        for (const auto &steps : ofProcess)
+            for (const std::int32_t step : steps)
+                numbers[step] = 0;
+        std::int32_t next = 0;
+        for (auto &[step, number] : numbers)
+            number = next++;
+    }
+    [[nodiscard]] std::size_t count() const
+    {
+        std::size_t sum = 0;
+        for (const auto &steps : ofProcess)
+            sum += steps.size();
+        return sum;
+    }
+};
+
+/// Reports and is asked between steps of processes.
+class Way {
+public:
+    Way(Progress &progress, std::size_t steps) : m_progress(progress), m_steps(std::max<std::size_t>(1, steps)) {}
+    /// False: it was stopped.
+    bool step()
+    {
+        m_progress.report(kBegin + (1 - kBegin) * static_cast<double>(m_done++) / static_cast<double>(m_steps),
+                          "matching operators");
+        return !m_progress.stopped();
+    }
+    static constexpr double kBegin = 0.3;
+
+private:
+    Progress &m_progress;
+    std::size_t m_steps;
+    std::size_t m_done = 0;
+};
+
+/// Lays @p process over @p candidate; @p steps: whole ones; @p numbers: of steps in the new trace. Stops early where
+/// @p way does.
 void lay(const Process &process, const Candidate &candidate, const std::vector<std::int32_t> &steps,
-         const plan::Document &document, const Program &program, const Expected &expected, LaidRecords &records,
-         Figures &figures, Overlay &overlay)
+         const std::map<std::int32_t, std::int32_t> &numbers, const plan::Document &document, const Program &program,
+         const Expected &expected, LaidRecords &records, Figures &figures, Overlay &overlay, Way &way)
 {
     Matcher matcher(expected, process, candidate);
     std::vector<double> counts;
@@ -45,21 +92,24 @@ void lay(const Process &process, const Candidate &candidate, const std::vector<s
     for (const std::int32_t rank : std::set<std::int32_t>(candidate.ranks.begin(), candidate.ranks.end()))
         laid.devices.push_back(overlay.trace.ranks[static_cast<std::size_t>(rank)].device);
     figures.addProcess(candidate);
-    const std::size_t warmUp = steps.size() > 1 ? 1 : 0; // left out of figures, as in comparisons of runs
-    overlay.steps = std::max<std::int64_t>(overlay.steps, static_cast<std::int64_t>(steps.size() - warmUp));
+    const ExchangeTasks tasks = exchangeTasks(program, candidate);
     Shares shares;
-    for (std::size_t s = 0; s < steps.size(); ++s) {
-        const FoundStep step = matcher.match(steps[s]);
+    std::int64_t measured = 0; // steps
+    for (const std::int32_t each : steps) {
+        if (!way.step())
+            return;
+        const FoundStep step = matcher.match(each);
         const std::set<std::size_t> matched = matchedCalls(step);
-        const auto number = static_cast<std::int32_t>(s);
-        const auto exchanges = exchangesOf(program, process, candidate, steps[s]);
+        const std::int32_t number = numbers.at(each);
+        const auto exchanges = exchangesOf(tasks, process, each);
         records.addStep(process, candidate, step, matched, number, laid.hasTasks);
         records.addExchanges(exchanges, candidate.ranks.front(), number);
-        if (s < warmUp)
+        if (number == 0 && steps.size() > 1) // left out of figures, as in comparisons of runs
             continue;
-        figures.addStep(process, matcher, step, matched, s - warmUp, shares);
+        figures.addStep(process, candidate, matcher, step, matched, measured++ == 0, shares);
         figures.addExchanges(exchanges);
     }
+    overlay.steps = std::max(overlay.steps, measured);
     laid.found = shares.wanted > 0 ? shares.found / shares.wanted : 0;
     laid.timeMatched = shares.time > 0 ? shares.timeFound / shares.time : 0;
     overlay.processes.push_back(std::move(laid));
@@ -166,7 +216,10 @@ Result<Overlay> layOver(const trace::Trace &trace, const plan::Document &documen
         return predicted.error();
     progress.report(0.2, "reading operators");
     Expected expected(document, *program);
-    const Calls calls = callsOf(trace, [&](std::string_view range) { return expected.scopeOf(range); });
+    const Calls calls = callsOf(
+        trace, [&](std::string_view range) { return expected.scopeOf(range); }, progress);
+    if (progress.stopped())
+        return cancelled();
     if (calls.processes.empty())
         return badInput("the trace has no operators and no kernels; record with PyTorch's profiler or Nsight Systems")
             .in(file);
@@ -175,16 +228,23 @@ Result<Overlay> layOver(const trace::Trace &trace, const plan::Document &documen
     Overlay overlay;
     overlay.file = file;
     overlay.predictedStep = predicted->report.iterationSeconds;
-    const auto chosen = chooseCandidates(expected, calls.processes);
+    const auto chosen = chooseCandidates(expected, calls.processes, progress);
+    if (progress.stopped())
+        return cancelled();
+    if (std::ranges::all_of(chosen, [](const Candidate *each) { return each == nullptr; }))
+        return badInput("nothing of it fits the plan: its operators are of another model; open the plan of the model "
+                        "that was traced")
+            .in(file);
     LaidRecords records(document, *program, expected, overlay.trace);
     Figures figures(trace, document, *program, expected, overlay);
+    const StepsOf steps(calls.processes, chosen);
+    Way way(progress, steps.count());
     for (std::size_t i = 0; i < chosen.size(); ++i) {
-        progress.report(0.2 + 0.8 * static_cast<double>(i) / static_cast<double>(chosen.size()), "matching operators");
+        if (chosen[i] != nullptr)
+            lay(calls.processes[i], *chosen[i], steps.ofProcess[i], steps.numbers, document, *program, expected,
+                records, figures, overlay, way);
         if (progress.stopped())
             return cancelled();
-        if (chosen[i] != nullptr)
-            lay(calls.processes[i], *chosen[i], wholeSteps(calls.processes[i]), document, *program, expected, records,
-                figures, overlay);
     }
     overlay.trace.sort();
     figures.finish();

@@ -80,9 +80,9 @@ struct Overlay {
 
 /// Matches the operators and kernels of @p trace with those of the plan's model, by kind and order (alignment.h), and
 /// by the names of ranges where these are the model's. @p file: what to call the trace. Errors: BadInput (no operators
-/// and no kernels), Unsupported (the model is a layer profile, the plan trains by ADMM), Cancelled, those of
-/// compilePlan and simulate. Cost: O(n log n) of records, and per pass that looks unlike those before O(operators *
-/// calls).
+/// and no kernels, or none that fit the model), Unsupported (the model is a layer profile, the plan trains by ADMM),
+/// Cancelled, those of compilePlan and simulate. Cost: O(n log n) of records, and per pass that looks unlike those
+/// before O(operators * calls).
 Result<Overlay> layOver(const trace::Trace &trace, const plan::Document &document, const std::string &file,
                         Progress &progress);
 

@@ -128,6 +128,12 @@ private Q_SLOTS:
                  QJsonValue(laid["overlay"]));
         const Done noTrace = run({"inspect", "chain.json", "--plan", "chain.json"});
         QVERIFY2(noTrace.status == 2 && noTrace.err.contains("is no trace; leave --plan out"), noTrace.err.constData());
+        // Nothing of the model: no report of nothing.
+        QVERIFY(write(at("embedding.json"),
+                      R"([{"ph":"X","cat":"cpu_op","name":"aten::embedding","pid":1,"tid":1,"ts":0,"dur":5}])"));
+        const Done nothing = run({"compare", "chain.json", "embedding.json"});
+        QVERIFY2(nothing.status == 2 && nothing.err.contains("embedding.json: nothing of it fits the plan"),
+                 nothing.err.constData());
         // Kernels of another program: said, not guessed.
         planloom::tests::KinetoRanks ranks;
         QVERIFY(write(at("other.kineto.json"), QByteArray::fromStdString(ranks.textOf(0))));

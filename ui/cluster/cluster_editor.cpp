@@ -12,6 +12,7 @@
 #include <QPushButton>
 
 #include <algorithm>
+#include <utility>
 
 namespace planloom::ui {
 
@@ -30,6 +31,37 @@ QString contentOf(const cluster::Cluster &cluster, const cluster::Node &node)
 }
 
 DeviceId deviceOf(const ClusterPart &part) { return DeviceId(static_cast<std::int64_t>(part.index)); }
+
+bool hasPart(const cluster::Cluster &cluster, const ClusterPart &part)
+{
+    switch (part.kind) {
+    case Kind::Device: return part.index < cluster.devices().size();
+    case Kind::Vertex: return part.index < cluster.vertices().size();
+    case Kind::Node: return part.index < cluster.nodes().size();
+    case Kind::Link: return part.index < cluster.links().size();
+    case Kind::None: break;
+    }
+    return true;
+}
+
+/// Empty if it has no such part.
+QString nameIn(const cluster::Cluster &cluster, const ClusterPart &part)
+{
+    if (!hasPart(cluster, part))
+        return {};
+    switch (part.kind) {
+    case Kind::Device: return qt(cluster.device(deviceOf(part)).name);
+    case Kind::Vertex: return qt(cluster.vertices()[part.index].name);
+    case Kind::Node: return qt(cluster.nodes()[part.index].name);
+    case Kind::Link: {
+        const cluster::Link &link = cluster.links()[part.index];
+        return ClusterEditor::tr("the link %1 – %2")
+            .arg(qt(cluster.vertices()[link.a].name), qt(cluster.vertices()[link.b].name));
+    }
+    case Kind::None: break;
+    }
+    return {};
+}
 
 } // namespace
 
@@ -72,6 +104,8 @@ ClusterEditor::ClusterEditor(StudioState *state, QWidget *window) : QObject(wind
     m_planAgain = add(tr("Plan again on this cluster"), {}, tr("With the planner of the open plan"),
                       [this] { return m_state->planOnCluster(m_state->cluster()); });
     makeMenus();
+    m_cluster = m_state->cluster();
+    connect(m_state, &StudioState::clusterChanged, this, &ClusterEditor::onCluster);
 }
 
 QAction *ClusterEditor::add(const QString &text, const QKeySequence &key, const QString &tip,
@@ -138,7 +172,26 @@ void ClusterEditor::fill(QMenu &menu) const
 
 // --- what is picked
 
-void ClusterEditor::setPart(const ClusterPart &part) { m_part = part; }
+void ClusterEditor::setPart(const ClusterPart &part)
+{
+    m_part = m_cluster && hasPart(*m_cluster, part) ? part : ClusterPart();
+}
+
+/// Views that are out of sight do not know of it yet: the part stays only where an edit has left it what it was. No
+/// mark of a failed device outlives the undo steps, which end where another cluster is opened.
+void ClusterEditor::onCluster()
+{
+    const auto before = std::exchange(m_cluster, m_state->cluster());
+    const bool isEdited = m_state->undoStack()->count() > 0;
+    const bool stays = isEdited && before && m_cluster && hasPart(*m_cluster, m_part)
+        && nameIn(*before, m_part) == nameIn(*m_cluster, m_part);
+    if (!stays)
+        m_part = {};
+    if (isEdited || m_failed.empty())
+        return;
+    m_failed.clear();
+    Q_EMIT failedChanged();
+}
 
 std::optional<NodeId> ClusterEditor::nodeOfPart() const
 {
@@ -165,21 +218,7 @@ std::vector<DeviceId> ClusterEditor::devicesOfPart() const
     return {};
 }
 
-QString ClusterEditor::nameOfPart() const
-{
-    const cluster::Cluster &cluster = *m_state->cluster();
-    switch (m_part.kind) {
-    case Kind::Device: return qt(cluster.device(deviceOf(m_part)).name);
-    case Kind::Vertex: return qt(cluster.vertices()[m_part.index].name);
-    case Kind::Node: return qt(cluster.nodes()[m_part.index].name);
-    case Kind::Link: {
-        const cluster::Link &link = cluster.links()[m_part.index];
-        return tr("the link %1 – %2").arg(qt(cluster.vertices()[link.a].name), qt(cluster.vertices()[link.b].name));
-    }
-    case Kind::None: break;
-    }
-    return {};
-}
+QString ClusterEditor::nameOfPart() const { return nameIn(*m_state->cluster(), m_part); }
 
 bool ClusterEditor::say(const QString &why) const
 {
@@ -277,6 +316,8 @@ bool ClusterEditor::addVertex(cluster::Vertex::Kind kind)
 bool ClusterEditor::link(std::size_t a, std::size_t b)
 {
     const auto &vertices = m_state->cluster()->vertices();
+    if (a >= vertices.size() || b >= vertices.size())
+        return say(tr("The cluster has changed; select the first end of the link again."));
     if (!apply(tr("Link %1 to %2").arg(qt(vertices[a].name), qt(vertices[b].name)),
                withLink(*m_state->cluster(), a, b)))
         return false;

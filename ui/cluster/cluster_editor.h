@@ -58,14 +58,16 @@ private:
     void offerToPlan(const std::shared_ptr<const cluster::Cluster> &cluster);
     void setFailed(const std::set<std::string> &names, const QString &what);
     bool say(const QString &why) const;
+    void onCluster();
     [[nodiscard]] std::optional<NodeId> nodeOfPart() const;
     [[nodiscard]] std::vector<DeviceId> devicesOfPart() const;
     [[nodiscard]] QString nameOfPart() const;
 
     StudioState *m_state;
     QWidget *m_window;
-    ClusterPart m_part;
-    std::set<std::string> m_failed; ///< names of devices
+    ClusterPart m_part;                                ///< of m_cluster, which has it
+    std::shared_ptr<const cluster::Cluster> m_cluster; ///< of the state
+    std::set<std::string> m_failed;                    ///< names of devices
     QMenu m_addMenu;
     QMenu m_whatIfMenu;
     QAction *m_duplicate, *m_remove, *m_link, *m_switch, *m_nic, *m_network, *m_save;

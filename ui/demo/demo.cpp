@@ -16,6 +16,8 @@ namespace planloom::ui {
 
 namespace {
 
+constexpr qint64 kActLimit = 180'000; // milliseconds: longer than any act takes
+
 /// The agent refuses a folder that holds a run already: the demo can be played twice into the same place.
 QString freshFolder(const QString &parent)
 {
@@ -35,6 +37,7 @@ Demo::Demo(StudioState *state, MainWindow *window, DemoOptions options, QObject 
       m_player(state)
 {
     m_player.setPause(m_options.pauseMilliseconds);
+    m_player.setLimit(kActLimit);
     connect(&m_player, &ActPlayer::began, this, &Demo::say);
     connect(&m_player, &ActPlayer::finished, this, &Demo::finish);
     writeActs();

@@ -7,7 +7,6 @@ namespace planloom::ui {
 
 namespace {
 constexpr int kPollMilliseconds = 20;
-constexpr qint64 kActLimit = 180'000; // milliseconds without an end: longer than any act of the demo takes
 } // namespace
 
 ActPlayer::ActPlayer(StudioState *state, QObject *parent) : QObject(parent), m_state(state)
@@ -51,8 +50,11 @@ void ActPlayer::poll()
     if (m_lastError)
         return fail(*m_lastError);
     const bool runs = m_state->run().active(); // a run takes as long as it takes
-    if (!m_acts[m_act].done()) {
-        if (m_sinceBegin.elapsed() > kActLimit && !runs)
+    const bool done = m_acts[m_act].done();
+    if (!m_playing) // it is done, and did not do what it should
+        return;
+    if (!done) {
+        if (m_limit && m_sinceBegin.elapsed() > *m_limit && !runs)
             fail(tr("\"%1\" did not finish").arg(m_acts[m_act].name));
         return;
     }

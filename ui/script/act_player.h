@@ -14,7 +14,7 @@
 
 namespace planloom::ui {
 
-/// Something that is begun and takes until done() says so.
+/// Something that is begun and takes until done() says so. Both may call ActPlayer::fail().
 struct Act {
     QString name;
     std::function<void()> begin;
@@ -30,6 +30,8 @@ public:
 
     void play(std::vector<Act> acts);
     void setPause(int milliseconds) { m_pause = milliseconds; } ///< between two acts, for people who watch
+    /// The longest that an act may take while no run is active; without a call there is no limit.
+    void setLimit(qint64 milliseconds) { m_limit = milliseconds; }
     void fail(const QString &why);
     void stop(); ///< no act begins any more; finished() is not sent
     [[nodiscard]] bool playing() const { return m_playing; }
@@ -50,6 +52,7 @@ private:
     std::vector<Act> m_acts;
     std::size_t m_act = 0;
     int m_pause = 0;
+    std::optional<qint64> m_limit;
     bool m_playing = false;
     QTimer m_poll;
     QElapsedTimer m_sinceBegin;

@@ -129,6 +129,9 @@ Status checkWords(const ScriptLine &line, const ScriptCommands &commands)
             return wrong(QStringLiteral("there is no view '%1'; use window, %2").arg(view, listOf(commands.views)));
         if (!file.endsWith(QLatin1String(".png")) && !file.endsWith(QLatin1String(".svg")))
             return wrong(QStringLiteral("%1: write a file that ends in .png or .svg").arg(file));
+        if (view == QLatin1String("window") && !file.endsWith(QLatin1String(".png")))
+            return wrong(
+                QStringLiteral("%1: a picture of the window is a .png; of a view it may be an .svg").arg(file));
         return {};
     }
     if (line.verb == QLatin1String("show")) {
@@ -184,6 +187,7 @@ const std::vector<ScriptVerb> &scriptVerbs()
         {"find-plan", "PLANNER batch=N KEY=VALUE...", 1, kAnyWords},
         {"edit", "WHAT '[JSON patch]'", 2, 2},
         {"cluster", "WHAT '{cluster as JSON}'", 2, 2},
+        {"plan-again", "'{cluster as JSON}'", 1, 1},
         {"undo", "", 0, 0},
         {"redo", "", 0, 0},
         {"show", "KEY=VALUE...", 1, kAnyWords},

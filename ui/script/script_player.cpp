@@ -65,7 +65,7 @@ bool ScriptPlayer::settled() const
 
 Act ScriptPlayer::actOf(const ScriptLine &line)
 {
-    const bool searches = line.verb == QLatin1String("find-plan");
+    const bool searches = line.verb == QLatin1String("find-plan") || line.verb == QLatin1String("plan-again");
     const bool trains = line.verb == QLatin1String("train");
     const auto before = std::make_shared<StudioState::DocumentPtr>();
     return {lineTitle(m_file, line),
@@ -95,7 +95,7 @@ void ScriptPlayer::begin(const ScriptLine &line)
         return plan(line);
     if (verb == QLatin1String("edit"))
         return edit(line);
-    if (verb == QLatin1String("cluster"))
+    if (verb == QLatin1String("cluster") || verb == QLatin1String("plan-again"))
         return changeCluster(line);
     if (verb == QLatin1String("undo") || verb == QLatin1String("redo"))
         return trigger(QStringLiteral("edit.") + verb);
@@ -151,7 +151,9 @@ void ScriptPlayer::changeCluster(const ScriptLine &line)
     auto read = cluster::clusterFromJson(line.words.back().toStdString());
     if (!read)
         return m_player.fail(qt(read.error().text()));
-    failUnless(m_state->editCluster(line.words.front(), std::make_shared<const cluster::Cluster>(std::move(*read))));
+    auto cluster = std::make_shared<const cluster::Cluster>(std::move(*read));
+    failUnless(line.verb == QLatin1String("plan-again") ? m_state->planOnCluster(std::move(cluster))
+                                                        : m_state->editCluster(line.words.front(), std::move(cluster)));
 }
 
 void ScriptPlayer::trigger(const QString &command)

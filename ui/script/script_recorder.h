@@ -10,6 +10,8 @@
 #include "ui/state/studio_state.h"
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace planloom::ui {
@@ -40,32 +42,56 @@ Q_SIGNALS:
     void changed(); ///< lines()
 
 private:
-    /// What a step of undo leads to.
     struct Content {
         StudioState::DocumentPtr document;
         std::shared_ptr<const cluster::Cluster> cluster;
-        friend bool operator==(const Content &, const Content &) = default;
+    };
+    /// A step of undo, with what it leads to.
+    struct Step {
+        Content content;
+        const QUndoCommand *command = nullptr; ///< null: the beginning, or a step of before
+    };
+    /// A search that was asked for: its line is written with its plan, so that one without a plan has none.
+    struct Asked {
+        QStringList words;
+        std::string planner;
+        std::shared_ptr<const import::Model> model; ///< that was open when it was asked for
+        std::shared_ptr<const cluster::Cluster> cluster;
+        QStringList opens; ///< model and cluster of its own
     };
 
     void connectWindow();
     void add(const QString &verb, const QStringList &words);
+    void push(const QString &verb, const QStringList &words);
     void addEdit(const QString &what, const Content &before, const Content &after);
+    void addFound(const QString &what, const Content &before, const Content &after);
     void addBeginning();
+    void onAsked(Asked asked);
+    void forget(std::optional<Asked> &search);
+    void onSearchJob();
+    void onOpened(const QStringList &names);
+    void onOtherContent();
     void onUndoIndex(int index);
     void onRunChanged();
     void addSeen();
+    void noteEffect();
+    [[nodiscard]] bool isOfImport(const QString &text) const;
     [[nodiscard]] Content content() const { return {m_state->document(), m_state->cluster()}; }
 
     StudioState *m_state;
     MainWindow *m_window;
     std::vector<Recorded> m_recorded;
-    std::vector<Content> m_steps; ///< by index of the undo stack
+    std::vector<Step> m_steps; ///< by index of the undo stack
     int m_index = 0;
-    QString m_searched; ///< planner whose plan is to come; empty: none
-    ViewFields m_seen;  ///< as they were last recorded
-    QTimer m_rest;      ///< after the last change of what is seen
+    QStringList m_imports;         ///< opened files whose effect is an edit of the plan
+    std::optional<Asked> m_asked;  ///< its search has not begun
+    std::optional<Asked> m_search; ///< under way
+    bool m_searches = false;       ///< any search is, also one that no line asks for
+    bool m_hasEffect = false;      ///< a line or a search came since the event loop was left
+    ViewFields m_seen;             ///< as they were last recorded
+    QTimer m_rest;                 ///< after the last change of what is seen
     bool m_runs = false;
-    std::size_t m_training = 0; ///< line of the run
+    std::optional<std::size_t> m_training; ///< line of the run
 };
 
 } // namespace planloom::ui

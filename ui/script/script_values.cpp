@@ -250,6 +250,11 @@ Result<agent::TrainRequest> trainingFromWords(const QStringList &words)
     return request;
 }
 
+QString clusterWord(const cluster::Cluster &cluster)
+{
+    return qt(Json::parse(cluster::toJson(cluster)).dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
 QString planPatch(const plan::Document *before, const plan::Document &after)
 {
     const Json from = before ? ownPart(Json::parse(plan::toJson(*before))) : Json();

@@ -33,6 +33,9 @@ Result<Search> searchFromWords(const QStringList &words);
 QStringList trainingWords(const run::Settings &settings);
 Result<agent::TrainRequest> trainingFromWords(const QStringList &words);
 
+/// The cluster's own JSON in one line; names keep their blanks.
+QString clusterWord(const cluster::Cluster &cluster);
+
 /// The difference of two plans as an RFC 6902 patch of their JSON, without what the simulator and the planner add.
 /// @p before may be null: the patch has the whole plan. Cost: both plans as JSON, with their models.
 QString planPatch(const plan::Document *before, const plan::Document &after);

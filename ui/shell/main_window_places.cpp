@@ -45,6 +45,16 @@ QString absolute(const QString &nameOrPath)
     return file.exists() ? file.absoluteFilePath() : nameOrPath;
 }
 
+/// However they are written, the same files are equal.
+QStringList canonical(QStringList namesOrPaths)
+{
+    for (QString &name : namesOrPaths) {
+        const QFileInfo file(name);
+        name = file.exists() ? file.canonicalFilePath() : name;
+    }
+    return namesOrPaths;
+}
+
 } // namespace
 
 // --- layouts
@@ -295,7 +305,7 @@ bool MainWindow::openLink(const QString &text)
         m_state->say(MessageLevel::Error, qt(link.error().text()));
         return false;
     }
-    const bool isOpen = link->files == viewLink().files; // edits and undo stay
+    const bool isOpen = canonical(link->files) == canonical(viewLink().files); // edits and undo stay
     if (!isOpen && !link->files.isEmpty() && !open(link->files))
         return false;
     whenSettled([this, fields = link->fields] {

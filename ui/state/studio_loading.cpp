@@ -262,9 +262,6 @@ bool StudioState::layTrace(const QStringList &paths)
 void StudioState::showLaid(const QString &path, const MeasuredTrace::TracePtr &trace, const IndexPtr &index,
                            const MeasuredTrace::LaidPtr &laid)
 {
-    if (laid->processes.empty())
-        return say(MessageLevel::Error,
-                   tr("%1: nothing of it fits the plan: its operators are of another model").arg(path));
     m_measured.showFile(path, trace, index, documentOrigin(), laid);
     Q_EMIT measuredReset();
     say(laid->certainty() == overlay::Certainty::High ? MessageLevel::Info : MessageLevel::Warning,

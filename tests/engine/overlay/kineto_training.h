@@ -26,6 +26,8 @@ struct KinetoTraining {
     bool marks = true;                                          ///< of steps
     bool extras = false;                                        ///< operators beside the model's
     bool reduces = false;                                       ///< an all-reduce at the end of each step
+    bool lateReduces = false;                                   ///< it is launched there, and runs in the next step
+    bool recomputes = false;                                    ///< blocks run again before their backward
     std::string scope;                                          ///< of blocks, as ranges: "h." gives "h.0"; empty: none
     int width = 0;                                              ///< of the products' sizes among the arguments; 0: none
     std::string first = "linear", firstNode = "AddmmBackward0"; ///< of blocks
@@ -52,7 +54,9 @@ struct KinetoTraining {
                 forward(writer, step, m);
                 backward(writer, step, m);
             }
-            if (reduces)
+            if (lateReduces)
+                writer.lateKernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", kReduce, 20);
+            else if (reduces)
                 writer.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", kReduce, 20);
             const std::int64_t update = writer.at;
             writer.call("aten::_fused_adamw_", "multi_tensor_apply_kernel", kUpdate);
@@ -95,6 +99,13 @@ private:
         {
             event("kernel", name, of.rank, stream, at, duration);
             at += duration + 1;
+        }
+        void lateKernel(const std::string &name, int duration, int stream)
+        {
+            const std::string joined = fmt::format("\"correlation\": {}", ++correlation);
+            event("cuda_runtime", "cudaLaunchKernel", 100 + of.rank, 1, at, 1, joined);
+            event("kernel", name, of.rank, stream, at + kUpdate + 200, duration, joined);
+            at += 2;
         }
         /// An operator on the host that calls @p inner, or its kernel.
         void call(const std::string &name, const std::string &kernelName, int duration, const std::string &inner = {},
@@ -142,6 +153,13 @@ private:
         const auto node = [&](const std::string &name, const std::string &kernelName, int duration) {
             writer.call("autograd::engine::evaluate_function: " + name, kernelName, duration, name, 2);
         };
+        if (recomputes) {
+            const std::int64_t from = writer.at;
+            for (int block = 0; block < blocks; ++block)
+                writer.call("aten::" + first, "sm90_gemm", linear(block), "aten::addmm", 2);
+            writer.event("cpu_op", "CheckpointFunctionBackward", 100 + rank, 2, from, writer.at - from);
+            writer.at += 2;
+        }
         node("MseLossBackward0", "mse_loss_backward_kernel", kLossBack);
         node("AddmmBackward0", "sm90_gemm", linearBack(blocks));
         for (int block = blocks - 1; block >= 0; --block) {
