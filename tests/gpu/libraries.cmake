@@ -21,7 +21,7 @@ add_dependencies(tst_gpu_cli emulated_library)
 add_dependencies(tst_gpu_kernels emulated_library)
 add_dependencies(tst_gpu_faults emulated_library)
 add_dependencies(tst_gpu_check emulated_library bench_gpu)
-set_tests_properties(tst_gpu_check PROPERTIES RUN_SERIAL OFF COST 60) # one process on one core for a minute
+set_tests_properties(tst_gpu_check PROPERTIES COST 60) # one process on one core for a minute
 foreach(test tst_plugin tst_gpu_check tst_gpu_cli tst_gpu_faults tst_gpu_kernels)
   target_compile_definitions(${test} PRIVATE PLANLOOM_TEST_LIBRARIES="${CMAKE_BINARY_DIR}/tests")
 endforeach()
