@@ -26,7 +26,6 @@ namespace planloom::remote {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 
 /// Whether an argument of a process is beneath @p folder, or is its socket.
 bool belongsTo(const std::string &folder, const fs::path &process)
@@ -65,27 +64,12 @@ int signalProcessesOf(const std::string &folder, int signal)
 /// Until nothing more is to be guarded. True: files are asked for.
 bool guard()
 {
-    std::string line;
-    for (auto heard = Clock::now();;) {
-        pollfd wait{STDIN_FILENO, POLLIN, 0};
-        const int ready = ::poll(&wait, 1, 500);
-        if (ready == 0 || (ready < 0 && errno == EINTR)) {
-            if (Clock::now() - heard > std::chrono::seconds(kAbandonedSeconds))
-                return false;
-            continue;
-        }
-        char part[256];
-        const auto got = ::read(STDIN_FILENO, part, sizeof part);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        heard = Clock::now();
-        line.append(part, static_cast<std::size_t>(got));
-        if (line.find(R"({"do":"end"})") != std::string::npos)
-            return true;
-        line.erase(0, line.rfind('\n') + 1);
-    }
+    constexpr int kListenMilliseconds = 500;
+    SessionInput input;
+    auto said = SessionInput::Said::Nothing;
+    while (said == SessionInput::Said::Nothing)
+        said = input.listen(kListenMilliseconds);
+    return said == SessionInput::Said::End;
 }
 
 } // namespace
@@ -95,6 +79,30 @@ int coresAllowed()
     cpu_set_t allowed;
     CPU_ZERO(&allowed);
     return ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+}
+
+SessionInput::Said SessionInput::listen(int milliseconds)
+{
+    pollfd wait{STDIN_FILENO, POLLIN, 0};
+    const int ready = ::poll(&wait, 1, milliseconds);
+    if (ready < 0 && errno == EINTR)
+        return Said::Nothing;
+    if (ready == 0) {
+        m_silent += milliseconds;
+        return m_silent < kAbandonedSeconds * 1000 ? Said::Nothing : Said::Gone;
+    }
+    char part[256];
+    const auto got = ::read(STDIN_FILENO, part, sizeof part);
+    if (got < 0 && errno == EINTR)
+        return Said::Nothing;
+    if (got <= 0)
+        return Said::Gone;
+    m_silent = 0;
+    m_line.append(part, static_cast<std::size_t>(got));
+    if (m_line.find(kEnd) != std::string::npos)
+        return Said::End;
+    m_line.erase(0, m_line.rfind('\n') + 1);
+    return Said::Nothing;
 }
 
 void endMeeting(const std::string &folder)

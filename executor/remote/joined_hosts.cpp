@@ -43,8 +43,10 @@ JoinedHosts::~JoinedHosts()
         const auto until = std::chrono::steady_clock::now() + 10s;
         while (host.session && !host.session->poll() && std::chrono::steady_clock::now() < until)
             host.session->read(20);
-        // A guard that was killed has left what it guarded.
+        // A guard that was killed has left what it guarded. One that hears nothing any more leaves nothing.
         const auto exit = host.session ? host.session->poll() : std::nullopt;
+        if (exit && isSilence(*exit, host.session->errors()))
+            continue;
         if (host.session && (!exit || exit->status != 0 || exit->signal != 0)) {
             [[maybe_unused]] const auto left =
                 ask(host.target, nlohmann::json{{"do", "leave"}, {"run", m_id}}.dump(), kAnswerSeconds);
@@ -145,8 +147,7 @@ void JoinedHosts::tend()
             continue;
         const auto exit = host.session->poll();
         host.session->read(0); // a guard says nothing
-        const bool ended =
-            exit.has_value() || host.session->outputEnded() || (say && !host.session->say(R"({"do":"alive"})"));
+        const bool ended = exit.has_value() || host.session->outputEnded() || (say && !host.session->say(kAlive));
         if (!ended)
             continue;
         const std::lock_guard lock(m_mutex);
@@ -166,7 +167,7 @@ std::optional<Error> JoinedHosts::lost() const
 Status JoinedHosts::fetch(const std::string &folder)
 {
     for (Host &host : m_hosts) {
-        if (!host.session || !host.session->say(R"({"do":"end"})"))
+        if (!host.session || !host.session->say(kEnd))
             continue;
         Mirror mirror(folder, [](std::string_view) {});
         const auto until = std::chrono::steady_clock::now() + 60s;

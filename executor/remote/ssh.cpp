@@ -4,6 +4,7 @@
 #include "engine/base/json_reader.h"
 #include "executor/agent/private_socket.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -23,14 +24,27 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kNoProgram = 127; ///< a shell's
 
+/// When ssh gives up a silent connection: it asks the other sshd every `interval` seconds, and ends where it has heard
+/// nothing after `asked` questions and one more interval. Whatever comes is an answer.
+struct Patience {
+    int interval;
+    int asked;
+};
+constexpr Patience kForTarget{3, 3}; ///< a connection that may be made again
+/// A host that is lost ends its run. Six seconds leave three of the promised nine for the run to end; sshd, which
+/// answers, and reports of ranks once a second are far from late even where ranks share cores.
+constexpr Patience kForHost{1, 5};
+
 /// What ssh and sftp are both told. A user's configuration may have a master connection made, which would outlive the
 /// session and hold its pipes, or another command run: neither is wanted. One that is there already is used.
-void addOptions(std::vector<std::string> &arguments, const Target &target)
+void addOptions(std::vector<std::string> &arguments, const Target &target, const Patience &patience)
 {
-    for (const char *option :
-         {"BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=3", "ServerAliveCountMax=3", "ForwardAgent=no",
-          "ForwardX11=no", "ControlMaster=no", "RemoteCommand=none", "PermitLocalCommand=no"})
+    for (const char *option : {"BatchMode=yes", "ConnectTimeout=10", "ForwardAgent=no", "ForwardX11=no",
+                               "ControlMaster=no", "RemoteCommand=none", "PermitLocalCommand=no"})
         arguments.insert(arguments.end(), {"-o", option});
+    arguments.insert(arguments.end(),
+                     {"-o", fmt::format("ServerAliveInterval={}", patience.interval), "-o",
+                      fmt::format("ServerAliveCountMax={}", patience.asked)});
     if (!target.sshConfig.empty())
         arguments.insert(arguments.end(), {"-F", target.sshConfig});
     if (target.port > 0)
@@ -39,7 +53,8 @@ void addOptions(std::vector<std::string> &arguments, const Target &target)
         arguments.insert(arguments.end(), {"-o", "User=" + target.user});
 }
 
-Result<agent::Command> programCommand(const std::string &name, const Target &target)
+Result<agent::Command> programCommand(const std::string &name, const Target &target,
+                                      const Patience &patience = kForTarget)
 {
     const auto program = agent::findProgram(name);
     if (!program)
@@ -52,7 +67,7 @@ Result<agent::Command> programCommand(const std::string &name, const Target &tar
             command.environment.push_back(std::string(variable) + "=" + value);
     }
     command.dieWithThread = true;
-    addOptions(command.arguments, target);
+    addOptions(command.arguments, target, patience);
     return command;
 }
 
@@ -73,7 +88,7 @@ std::string replyIn(const std::string &output)
 
 Result<agent::Command> sessionCommand(const Target &target, const std::string &socket, const std::string &local)
 {
-    auto command = programCommand("ssh", target);
+    auto command = programCommand("ssh", target, socket.empty() ? kForTarget : kForHost);
     if (!command)
         return command;
     auto &arguments = command->arguments;
@@ -187,6 +202,14 @@ Error explain(const Target &target, const agent::Exit &exit, const std::string &
         return ioError(fmt::format("{}: ssh ended{}", where, words.empty() ? "" : ": " + words));
     return failed(fmt::format("{}: planloom over there ended with {}{}", where, agent::describe(exit),
                               words.empty() ? "" : ": " + words));
+}
+
+bool isSilence(const agent::Exit &exit, std::string_view said)
+{
+    constexpr std::string_view kSilent[] = {"not responding", "timed out", "No route to host", "Network is unreachable",
+                                            "Host is down"};
+    return exit.status == kSshFailed
+        && std::ranges::any_of(kSilent, [&](std::string_view text) { return said.find(text) != said.npos; });
 }
 
 Session::Session(Session &&other) noexcept

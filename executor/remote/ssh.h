@@ -39,9 +39,10 @@ inline constexpr double kAnswerSeconds = 30;
 /// A session of `planloom host` with both ends of its pipes; it ends with this object. Thread contract: one thread.
 class Session {
 public:
-    /// `ssh` asks for no password, makes no terminal, and gives up a connection that is silent for 10 seconds. @p
-    /// request is the first line that the other end reads. @p socket: a path over there, where no file is yet, that
-    /// leads to the socket @p local here as long as the session lasts. Errors: NotFound (no ssh here), Io.
+    /// `ssh` asks for no password, makes no terminal, and gives up a connection that is silent for some
+    /// seconds: about ten, six where it forwards a socket. @p request is the first line that the other end reads. @p
+    /// socket: a path over there, where no file is yet, that leads to the socket @p local here as long as the session
+    /// lasts. Errors: NotFound (no ssh here), Io.
     static Result<Session> open(const Target &target, const std::string &request, const std::string &socket = {},
                                 const std::string &local = {});
     Session(Session &&other) noexcept;
@@ -97,6 +98,9 @@ Status send(const Target &target, const std::vector<Copy> &files, const std::ato
 
 /// Why a session ended, in a sentence, by ssh's exit status and what it said on stderr.
 Error explain(const Target &target, const agent::Exit &exit, const std::string &said);
+
+/// Whether a session ended because nothing comes from its host any more: it was cut off, or has no power.
+bool isSilence(const agent::Exit &exit, std::string_view said);
 
 /// ask() for what only the same version understands. Errors: those of ask(); Unsupported (another version over there).
 Result<std::string> askSameVersion(const Target &target, const std::string &request, double seconds,
