@@ -3,14 +3,11 @@
 # ctest, all of the file's name.
 # planloom_link_tests(): ends the list and makes the programs. planloom_tests has the names, source_of_<name> the file of each.
 #
-# With PLANLOOM_TESTS_TOGETHER above 1 that many files of equal libraries and labels become one program (together.py), and what has a test's name is
-# a symbolic link to it. Files that have a main of their own, replace operator new, or take definitions of their target stay alone.
+# With PLANLOOM_TESTS_TOGETHER above 1 up to that many files of equal libraries, which packaging/test builds or leaves out together, become one program
+# (together.py), and what has a test's name is a symbolic link to it. Files that have a main of their own or replace operator new stay alone.
 set(together 1)
-if(PLANLOOM_WHOLE_BUILD)
-  set(together 8)
-  if(PLANLOOM_SANITIZE) # half of what eight take is for their headers
-    set(together 16)
-  endif()
+if(PLANLOOM_WHOLE_BUILD) # half of what eight take is for their headers
+  set(together 20)
 endif()
 set(PLANLOOM_TESTS_TOGETHER ${together} CACHE STRING "Tests that are compiled as one program: more are faster for all, slower for a change of one")
 set(planloom_tests "")
@@ -19,10 +16,16 @@ set(planloom_test_kinds "")
 function(planloom_test source)
   cmake_parse_arguments(ARG "" "" "LIBRARIES;LABELS" ${ARGN})
   get_filename_component(name ${source} NAME_WE)
-  file(STRINGS ${source} alone REGEX "^int main\\(|operator new|PLANLOOM_(TEST_LIBRARIES|CUDA_LIBRARY)|gpu_cli_fixture" LIMIT_COUNT 1)
+  file(STRINGS ${source} alone REGEX "^int main\\(|operator new" LIMIT_COUNT 1)
+  set(left_out sanitized_only)
+  if(PLANLOOM_SANITIZE)
+    set(left_out sanitized)
+  endif()
+  list(FIND ARG_LABELS ${left_out} place)
   set(kind ${name})
   if(NOT alone AND PLANLOOM_TESTS_TOGETHER GREATER 1 AND NOT name MATCHES "${planloom_arithmetic_tests}")
-    string(MD5 kind "${ARG_LIBRARIES} ${ARG_LABELS}")
+    string(COMPARE EQUAL ${place} -1 without)
+    string(MD5 kind "${ARG_LIBRARIES} ${without}")
   endif()
   list(APPEND planloom_tests ${name})
   list(APPEND planloom_test_kinds ${kind})
@@ -37,7 +40,7 @@ function(planloom_test source)
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}")
 endfunction()
 
-# Tests with much arithmetic of their own are optimised under sanitizers, too; the common headers are compiled for the others' flags.
+# Tests with much arithmetic of their own are optimised; the common headers are compiled for the others' flags.
 set(planloom_arithmetic_tests "^tst_(communicator|kernels_gradient|packed_product)$")
 
 function(planloom_test_program program libraries sources)
@@ -73,22 +76,28 @@ function(planloom_test_program program libraries sources)
   if(NOT PLANLOOM_WHOLE_BUILD)
     return()
   endif()
-  if(PLANLOOM_SANITIZE AND program MATCHES "${planloom_arithmetic_tests}")
+  if(program MATCHES "${planloom_arithmetic_tests}")
     target_compile_options(${program} PRIVATE -O1)
-  elseif(sources MATCHES "/tests/(engine|planners)/")
-    target_precompile_headers(${program} REUSE_FROM planloom_precompiled_tests)
-  elseif(sources MATCHES "/tests/ui/")
+  elseif(sources MATCHES "/tests/ui/") # as optimised as the folder: they judge how long an event takes
     target_precompile_headers(${program} REUSE_FROM planloom_precompiled_ui_tests)
   else()
-    target_precompile_headers(${program} REUSE_FROM planloom_precompiled_runtime_tests)
+    target_compile_options(${program} PRIVATE -O0)
+    if(sources MATCHES "/tests/(engine|planners)/")
+      target_precompile_headers(${program} REUSE_FROM planloom_precompiled_tests)
+    else()
+      target_precompile_headers(${program} REUSE_FROM planloom_precompiled_runtime_tests)
+    endif()
   endif()
 endfunction()
 
 function(planloom_link_tests)
   set(programs 0)
   foreach(kind ${planloom_test_kinds})
+    list(LENGTH sources_of_${kind} count)
+    math(EXPR parts "(${count} + ${PLANLOOM_TESTS_TOGETHER} - 1) / ${PLANLOOM_TESTS_TOGETHER}")
+    math(EXPR most "(${count} + ${parts} - 1) / ${parts}") # programs of equal size, none of what is left
     while(sources_of_${kind})
-      list(SUBLIST sources_of_${kind} 0 ${PLANLOOM_TESTS_TOGETHER} sources)
+      list(SUBLIST sources_of_${kind} 0 ${most} sources)
       list(REMOVE_ITEM sources_of_${kind} ${sources})
       list(LENGTH sources count)
       if(count EQUAL 1)

@@ -22,13 +22,9 @@ add_dependencies(tst_gpu_kernels emulated_library)
 add_dependencies(tst_gpu_faults emulated_library)
 add_dependencies(tst_gpu_check emulated_library bench_gpu)
 set_tests_properties(tst_gpu_check PROPERTIES COST 60) # one process on one core for a minute
-foreach(test tst_plugin tst_gpu_check tst_gpu_cli tst_gpu_faults tst_gpu_kernels)
-  target_compile_definitions(${test} PRIVATE PLANLOOM_TEST_LIBRARIES="${CMAKE_BINARY_DIR}/tests")
-endforeach()
 if(TARGET planloom_cuda)
   foreach(test tst_plugin tst_activity tst_gpu_check)
     add_dependencies(${test} planloom_cuda)
-    target_compile_definitions(${test} PRIVATE PLANLOOM_CUDA_LIBRARY="${CMAKE_BINARY_DIR}/bin/libplanloom_cuda.so")
   endforeach()
 endif()
 
