@@ -110,6 +110,7 @@ private Q_SLOTS:
     void goneDevicesAskForANewPlan();
     void failuresAreMarkedAndPlannedAround();
     void halvedLink();
+    void nothingOfAnotherClusterStays();
     void savedClusterIsTheSource();
     void collapsedNodes();
     void matrixOfDevices();
@@ -411,6 +412,52 @@ void TestClusterEditor::halvedLink()
     bench.state.undoStack()->undo();
     bench.state.undoStack()->undo();
     QCOMPARE(bench.cluster().links()[0].pointToPoint, before.pointToPoint);
+}
+
+/// Of a cluster that was opened while the view was out of sight: neither what is picked nor what has failed.
+void TestClusterEditor::nothingOfAnotherClusterStays()
+{
+    Bench bench("h100-16");
+    const auto open = [&](const char *source) {
+        bench.state.loadCluster(QString::fromLatin1(source));
+        bool loaded = false;
+        bench.state.whenLoaded([&loaded] { loaded = true; });
+        return QTest::qWaitFor([&] { return loaded; }, 30'000);
+    };
+    const auto action = [&](const QString &text) {
+        const auto all = bench.editor()->actions();
+        return *std::find_if(all.begin(), all.end(), [&](const QAction *each) { return each->text() == text; });
+    };
+    const auto last = bench.cluster().links().size() - 1;
+    bench.map()->linkPicked(static_cast<int>(last));
+    QCOMPARE(bench.editor()->part(), (ClusterPart{Kind::Link, last}));
+    bench.view.hide();
+    // An edit leaves it what it is.
+    const double before = bench.cluster().links()[last].pointToPoint;
+    action(QStringLiteral("Halve the link's bandwidth"))->trigger();
+    action(QStringLiteral("Halve the link's bandwidth"))->trigger();
+    QCOMPARE(bench.cluster().links()[last].pointToPoint, before / 4);
+    // Another cluster has no such link.
+    QVERIFY(open("local:2"));
+    QCOMPARE(bench.editor()->part(), ClusterPart());
+    const auto small = bench.state.cluster();
+    for (QAction *each : {action(QStringLiteral("Remove")), action(QStringLiteral("Halve the link's bandwidth"))}) {
+        each->trigger();
+        QVERIFY2(bench.message.startsWith(QStringLiteral("Select a")), qPrintable(bench.message));
+        QCOMPARE(bench.state.cluster(), small);
+    }
+    bench.editor()->setPart({Kind::Device, 7}); // as a view that does not know of it yet
+    QCOMPARE(bench.editor()->part(), ClusterPart());
+    QVERIFY(!bench.editor()->link(0, 99));
+
+    QVERIFY(open("preset:h100-8"));
+    bench.editor()->setPart({Kind::Device, 0});
+    bench.editor()->toggleFailed();
+    QVERIFY(!bench.editor()->failed().empty());
+    QVERIFY(open("preset:h100-16")); // its devices have the same names
+    QVERIFY(bench.editor()->failed().empty());
+    bench.view.show();
+    QVERIFY(!bench.map()->describeDevice(DeviceId(0)).contains(QStringLiteral("failed")));
 }
 
 void TestClusterEditor::savedClusterIsTheSource()

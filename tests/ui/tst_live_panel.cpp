@@ -12,7 +12,9 @@
 
 #include <QApplication>
 #include <QClipboard>
+#include <QFile>
 #include <QSignalSpy>
+#include <QTemporaryDir>
 #include <QTest>
 
 #include <algorithm>
@@ -35,6 +37,7 @@ private Q_SLOTS:
     void anotherPlanIsComputedAgain();
     void whatCannotBeSimulatedIsPale();
     void aSnapshotIsAMapOfAddresses();
+    void snapshotsOpenedAtOnceAreAllShown();
 
 private:
     void settle();
@@ -326,7 +329,8 @@ void TestLivePanel::aSnapshotIsAMapOfAddresses()
     QCOMPARE(live.memory.holesAt(4.05e-6).size(), std::size_t{1}); // free in the first segment
     QCOMPARE(live.memory.holesAt(4.05e-6)[0].bytes(), 2560);
 
-    SnapshotWindow window(QStringLiteral("job.pickle"), made);
+    NoProgress none;
+    SnapshotWindow window(QStringLiteral("job.pickle"), shownDevices(*made, none));
     window.show();
     QVERIFY(QTest::qWaitForWindowExposed(&window));
     QVERIFY2(window.summary().contains(QStringLiteral("fragmented 2.50 KiB")), qPrintable(window.summary()));
@@ -347,6 +351,48 @@ void TestLivePanel::aSnapshotIsAMapOfAddresses()
     QCOMPARE(row(2), QStringLiteral("2"));
     window.showMoment(1e-6); // stays in the list that was chosen
     QCOMPARE(row(4), QStringLiteral("forward, /job/model.py:30"));
+}
+
+/// Each in a window of its own, with all that is drawn of every device worked out.
+void TestLivePanel::snapshotsOpenedAtOnceAreAllShown()
+{
+    // A list of segments of 100 bytes, of which 60 are in use: what pickle.dumps writes with protocol 2.
+    const auto text = [](const QByteArray &words) {
+        return QByteArray("X") + char(words.size()) + QByteArray(3, '\0') + words;
+    };
+    const auto segment = [&](int device) {
+        const QByteArray block = "}(" + text("size") + "K\x3c" + text("state") + text("active_allocated") + "u";
+        return "}(" + text("device") + "K" + char(device) + text("total_size") + "Kd" + text("blocks") + "](" + block
+            + "e" + "u";
+    };
+    const QTemporaryDir folder;
+    LoadQueue queue;
+    QWidget parent;
+    for (const char *name : {"a.pickle", "b.pickle", "c.pickle"}) {
+        const QString path = folder.filePath(QString::fromLatin1(name));
+        QFile file(path);
+        QVERIFY(file.open(QIODevice::WriteOnly));
+        file.write("\x80\x02](" + segment(0) + segment(1) + "e.");
+        file.close();
+        QVERIFY(isSnapshotFile(path));
+        openSnapshot(m_state.get(), queue, path, &parent);
+    }
+    QTRY_COMPARE(parent.findChildren<SnapshotWindow *>().size(), 3);
+    QStringList titles;
+    for (SnapshotWindow *window : parent.findChildren<SnapshotWindow *>()) {
+        titles << window->windowTitle();
+        QCOMPARE(window->devicePicker()->count(), 2);
+        const auto before = window->map()->live();
+        window->devicePicker()->setCurrentIndex(1);
+        QVERIFY(window->map()->live() != before);
+        QVERIFY2(window->summary().contains(QStringLiteral("60 B in use")), qPrintable(window->summary()));
+        window->devicePicker()->setCurrentIndex(0);
+        QCOMPARE(window->map()->live(), before); // nothing is worked out again
+    }
+    titles.sort();
+    QCOMPARE(titles,
+             (QStringList{QStringLiteral("Memory snapshot a.pickle"), QStringLiteral("Memory snapshot b.pickle"),
+                          QStringLiteral("Memory snapshot c.pickle")}));
 }
 
 PLANLOOM_UI_MAIN(TestLivePanel)

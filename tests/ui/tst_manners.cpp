@@ -19,6 +19,7 @@
 #include <QAccessible>
 #include <QApplication>
 #include <QClipboard>
+#include <QDir>
 #include <QComboBox>
 #include <QDialogButtonBox>
 #include <QFile>
@@ -408,6 +409,11 @@ void TestManners::aLinkRestoresTheView()
     m_state->clearSelection();
     QVERIFY(m_window->openLink(link));
     QTRY_VERIFY_WITH_TIMEOUT(m_state->selection() == selected, 20'000);
+    QVERIFY(m_state->undoStack()->canUndo());
+    // However its file is written.
+    m_state->clearSelection();
+    QVERIFY(m_window->openLink(QDir::current().relativeFilePath(path) + QStringLiteral("#stage=1")));
+    QTRY_COMPARE_WITH_TIMEOUT(m_state->selection().stage, StageId(1), 20'000);
     QVERIFY(m_state->undoStack()->canUndo());
     QVERIFY(m_window->openLink(QStringLiteral("planloom:?device=none")));
     QTRY_COMPARE(m_window->messageBar()->level(), MessageLevel::Error);

@@ -3,9 +3,12 @@
 #include "tests/ui/studio_fixture.h"
 #include "tests/ui/watched_main.h"
 
+#include "engine/base/files.h"
 #include "ui/script/script_tools.h"
 #include "ui/script/script_values.h"
 #include "ui/shell/main_window.h"
+#include "ui/state/cluster_parts.h"
+#include "ui/state/plan_export.h"
 #include "ui/theme/theme.h"
 #include "ui/timeline/timeline_view.h"
 
@@ -40,6 +43,15 @@ private Q_SLOTS:
     void clustersArePlayedAgain();
     void refusalsEndTheScript_data();
     void refusalsEndTheScript();
+    void whatEditsIsRecordedOnce();
+    void plansOnOtherClustersAreFoundAgain();
+    void editsOfAnOpenedPlanBeginThere();
+    void searchesWithoutAPlanHaveNoLine_data();
+    void searchesWithoutAPlanHaveNoLine();
+    void aRunOfBeforeHasNoLine();
+    void importsAreRecordedOnce();
+    void namesKeepTheirBlanks();
+    void actsWaitWithoutALimit();
     void picturesAreTaken();
     void aClosedWindowKeepsItsRecord();
 
@@ -138,6 +150,9 @@ QString TestScript::played(const QString &script)
         return QString::fromStdString(status.error().text()).remove(m_folder.path() + QLatin1Char('/'));
     if (finished.isEmpty() && !finished.wait(60'000))
         return QStringLiteral("no end");
+    QTest::qWait(60); // three polls
+    if (finished.size() != 1)
+        return QStringLiteral("it goes on behind its end");
     return player.failure().remove(m_folder.path() + QLatin1Char('/'));
 }
 
@@ -216,6 +231,8 @@ void TestScript::wrongLinesAreSaid_data()
                            << "the edit is not a JSON patch; write '[{";
     QTest::newRow("picture") << "picture window a.bmp"
                              << "a.bmp: write a file that ends in .png or .svg";
+    QTest::newRow("drawing") << "picture window a.svg"
+                             << "a.svg: a picture of the window is a .png";
 }
 
 void TestScript::wrongLinesAreSaid()
@@ -460,7 +477,211 @@ void TestScript::refusalsEndTheScript()
     const QString why = played(QStringLiteral("planloom-script 1\n") + lines + QStringLiteral("\nopen zoo:gpt2\n"));
     QVERIFY2(why.startsWith(QStringLiteral("played.planloom:%1: ").arg(line)) && why.contains(said), qPrintable(why));
     QVERIFY(!why.endsWith(QStringLiteral(": ")));
+    QVERIFY(settle());
     QVERIFY(!m_state->model() || m_state->model()->graph->name() != "gpt2"); // the last line was not played
+}
+
+/// Commands whose effect is an edit or a search: by hand they are done once, and so they are played.
+void TestScript::whatEditsIsRecordedOnce()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    QVERIFY(settle());
+    const auto find = [this](const QString &text) -> QAction * {
+        for (const NamedAction &each : m_window->namedActions())
+            if (each.action->text() == text)
+                return each.action;
+        return nullptr;
+    };
+    m_state->selectStage(StageId(0));
+    const QString script = recorded([&] {
+        QAction *recompute = find(QStringLiteral("Recompute the stage's activations, or keep them"));
+        QVERIFY(recompute);
+        recompute->trigger(); // done twice it is undone
+        QVERIFY(settle());
+        const auto before = m_state->document();
+        QAction *again = find(QStringLiteral("Plan again on this cluster"));
+        QVERIFY(again);
+        again->trigger();
+        QTRY_VERIFY(m_state->document() != before);
+        QVERIFY(settle());
+        command(QStringLiteral("view.memory"))->trigger();
+    });
+    const QStringList lines = script.split(QLatin1Char('\n'));
+    QCOMPARE(lines.filter(QRegularExpression(QStringLiteral("^do "))), QStringList{QStringLiteral("do view.memory")});
+    const std::string key = plan::simulationKey(m_state->document()->plan);
+    const int steps = m_state->undoStack()->count();
+    const QString why = played(script);
+    QVERIFY2(why.isEmpty(), qPrintable(why + QLatin1Char('\n') + script));
+    QCOMPARE(plan::simulationKey(m_state->document()->plan), key);
+    QCOMPARE(m_state->undoStack()->count(), steps); // the first search is among both
+}
+
+/// A plan on a cluster without one of the plan's devices: the cluster alone would be refused.
+void TestScript::plansOnOtherClustersAreFoundAgain()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    QVERIFY(settle());
+    const QString script = recorded([&] {
+        const std::size_t gone[] = {m_state->cluster()->vertexOf(DeviceId(3))};
+        auto left = withoutVertices(*m_state->cluster(), gone);
+        QVERIFY(left);
+        const auto before = m_state->document();
+        QVERIFY(m_state->planOnCluster(std::make_shared<const cluster::Cluster>(*std::move(left))));
+        QTRY_VERIFY(m_state->document() != before);
+    });
+    QVERIFY2(script.contains(QStringLiteral("\nplan-again '{")) && !script.contains(QStringLiteral("\ncluster ")),
+             qPrintable(script.right(2000)));
+    const std::string key = plan::simulationKey(m_state->document()->plan);
+    const QString why = played(script);
+    QVERIFY2(why.isEmpty(), qPrintable(why));
+    QCOMPARE(m_state->cluster()->devices().size(), std::size_t{3});
+    QCOMPARE(plan::simulationKey(m_state->document()->plan), key);
+}
+
+void TestScript::editsOfAnOpenedPlanBeginThere()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    const QString saved = m_folder.filePath(QStringLiteral("opened.json"));
+    QVERIFY(m_state->savePlan(saved));
+    QVERIFY(m_state->editPlan(QStringLiteral("another"), [](plan::Plan &plan) { plan.microBatches = 1; }));
+    QVERIFY(settle());
+    const QString script = recorded([&] {
+        m_window->open({saved});
+        QVERIFY(settle());
+        QVERIFY(m_state->editPlan(QStringLiteral("then"),
+                                  [](plan::Plan &plan) { plan.stages[1].recompute = plan::Recompute::Full; }));
+    });
+    const QStringList edits = script.split(QLatin1Char('\n')).filter(QRegularExpression(QStringLiteral("^edit then ")));
+    QCOMPARE(edits.size(), 1);
+    QVERIFY2(edits.front().contains(QStringLiteral("/stages/1/recompute"))
+                 && !edits.front().contains(QStringLiteral("/micro_batches")),
+             qPrintable(edits.front()));
+    const std::string key = plan::simulationKey(m_state->document()->plan);
+    const QString why = played(script);
+    QVERIFY2(why.isEmpty(), qPrintable(why + QLatin1Char('\n') + script));
+    QCOMPARE(plan::simulationKey(m_state->document()->plan), key);
+}
+
+void TestScript::searchesWithoutAPlanHaveNoLine_data()
+{
+    QTest::addColumn<QString>("model");
+    QTest::addColumn<QString>("option");
+    QTest::addColumn<QString>("line"); ///< of what stays open; empty: nothing new does
+    QTest::newRow("refused") << QString() << "no-such-option" << QString();
+    QTest::newRow("refused with a model") << "zoo:mlp"
+                                          << "no-such-option"
+                                          << "open zoo:mlp";
+    QTest::newRow("no model") << "missing.onnx" << QString() << QString();
+}
+
+void TestScript::searchesWithoutAPlanHaveNoLine()
+{
+    QFETCH(QString, model);
+    QFETCH(QString, option);
+    QFETCH(QString, line);
+    QVERIFY(testing::loadSample(*m_state));
+    QVERIFY(settle());
+    const QString script = recorded([&] {
+        PlanRequest request;
+        request.planner = "gpipe";
+        request.globalBatch = 8;
+        if (!option.isEmpty())
+            request.options[option.toStdString()] = "1";
+        m_window->findPlan(model, {}, request);
+        QVERIFY(settle());
+        if (!m_state->document()) {
+            request.options.clear();
+            m_window->findPlan({}, {}, request);
+            QVERIFY(settle());
+        }
+        QVERIFY(m_state->document());
+        QVERIFY(m_state->editPlan(QStringLiteral("What gpipe left"),
+                                  [](plan::Plan &plan) { plan.stages[0].recompute = plan::Recompute::Full; }));
+    });
+    const QStringList lines = script.split(QLatin1Char('\n'));
+    QCOMPARE(lines.filter(option.isEmpty() ? QStringLiteral("missing") : option), QStringList());
+    QCOMPARE(lines.filter(QRegularExpression(QStringLiteral("^edit \"What gpipe left\""))).size(), 1);
+    QCOMPARE(lines.contains(line), true);
+    const std::string key = plan::simulationKey(m_state->document()->plan);
+    const QString why = played(script);
+    QVERIFY2(why.isEmpty(), qPrintable(why + QLatin1Char('\n') + script));
+    QCOMPARE(plan::simulationKey(m_state->document()->plan), key);
+}
+
+void TestScript::aRunOfBeforeHasNoLine()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    m_run.hold = true;
+    agent::TrainRequest request;
+    request.settings.data = "a text";
+    request.settings.steps = 400;
+    QVERIFY(m_state->startRun(request));
+    QTRY_COMPARE(m_state->run().phase, RunData::Phase::Running);
+    const QString script = recorded([&] {
+        command(QStringLiteral("run.stop"))->trigger();
+        QTRY_VERIFY(!m_state->run().active());
+    });
+    m_run.hold = false;
+    QVERIFY2(script.contains(QStringLiteral("\nopen zoo:gpt-nano local:4\n"))
+                 && !script.contains(QStringLiteral("a text")),
+             qPrintable(script.left(2000)));
+}
+
+/// A schedule is an edit of the plan, and has the line of its file.
+void TestScript::importsAreRecordedOnce()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    const QString saved = m_folder.filePath(QStringLiteral("of schedule.json"));
+    QVERIFY(m_state->savePlan(saved));
+    const auto order = exportPlan("pytorch-csv", *m_state->document(), nullptr);
+    QVERIFY2(order, order ? "" : order.error().text().c_str());
+    const QString path = m_folder.filePath(QStringLiteral("order.csv"));
+    QVERIFY(writeFileAtomically(path.toStdString(), order->text));
+    QVERIFY(settle());
+    const QString script = recorded([&] {
+        m_window->open({path});
+        QVERIFY(settle());
+        QVERIFY(m_state->undoStack()->canUndo());
+    });
+    const QStringList lines = script.split(QLatin1Char('\n'));
+    QCOMPARE(lines.filter(QRegularExpression(QStringLiteral("^edit "))), QStringList());
+    const int steps = m_state->undoStack()->count();
+    const QString why = played(script);
+    QVERIFY2(why.isEmpty(), qPrintable(why + QLatin1Char('\n') + script));
+    QVERIFY(m_state->undoStack()->undoText().contains(path));
+    QCOMPARE(m_state->undoStack()->count(), steps - 1); // without the search
+}
+
+void TestScript::namesKeepTheirBlanks()
+{
+    m_state->loadCluster(QStringLiteral("local:2"));
+    QVERIFY(settle());
+    const QString script = recorded([&] {
+        std::string text = cluster::toJson(*m_state->cluster());
+        const std::string name = m_state->cluster()->name();
+        text.replace(text.find(name), name.size(), "two  blanks");
+        const auto named = cluster::clusterFromJson(text);
+        QVERIFY(named);
+        QVERIFY(m_state->editCluster(QStringLiteral("Name it"), std::make_shared<const cluster::Cluster>(*named)));
+    });
+    const QString why = played(script);
+    QVERIFY2(why.isEmpty(), qPrintable(why));
+    QCOMPARE(m_state->cluster()->name(), std::string("two  blanks"));
+}
+
+void TestScript::actsWaitWithoutALimit()
+{
+    ActPlayer player(m_state.get());
+    const Act never{QStringLiteral("never"), [] {}, [] { return false; }};
+    player.play({never});
+    QTest::qWait(200);
+    QVERIFY(player.playing());
+    player.stop();
+    player.setLimit(50);
+    QSignalSpy finished(&player, &ActPlayer::finished);
+    player.play({never});
+    QVERIFY(finished.wait(10'000));
+    QCOMPARE(player.failure(), QStringLiteral("\"never\" did not finish"));
 }
 
 void TestScript::picturesAreTaken()

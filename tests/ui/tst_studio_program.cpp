@@ -142,6 +142,9 @@ void TestStudioProgram::wrongScriptsAreRefused()
     QCOMPARE(run({QStringLiteral("--play"), QStringLiteral("b.planloom")}), 1); // as far as it goes
     QVERIFY2(m_said.contains(QStringLiteral("b.planloom:2: missing.json")), qPrintable(m_said));
     QCOMPARE(m_said.count(QStringLiteral("planloom-studio: error: ")), 1);
+    QVERIFY(writeText(path, "planloom-script 1\nfind-plan dapple batch=8\n")); // of nothing: it finds no plan
+    QCOMPARE(run({QStringLiteral("--play"), QStringLiteral("b.planloom")}), 1);
+    QCOMPARE(m_said.count(QStringLiteral("planloom-studio: error: b.planloom:2: ")), 1);
     QCOMPARE(run({QStringLiteral("--play"), QStringLiteral("none.planloom")}), 2);
     QVERIFY2(m_said.contains(QStringLiteral("none.planloom")), qPrintable(m_said));
 }

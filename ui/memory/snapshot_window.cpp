@@ -30,9 +30,18 @@ bool isSnapshotFile(const QString &path)
     return import::isPickle(path.toStdString(), {head.constData(), static_cast<std::size_t>(head.size())});
 }
 
-SnapshotWindow::SnapshotWindow(const QString &path, std::shared_ptr<const trace::Allocations> snapshot, QWidget *parent)
+std::vector<ShownDevice> shownDevices(const trace::Allocations &snapshot, const Progress &progress)
+{
+    std::vector<ShownDevice> shown;
+    for (std::int32_t device = 0; device < snapshot.devices() && !progress.stopped(); ++device)
+        shown.push_back({trace::deviceMemory(snapshot, device),
+                         std::make_shared<const LiveDevice>(snapshotDevice(snapshot, device))});
+    return shown;
+}
+
+SnapshotWindow::SnapshotWindow(const QString &path, std::vector<ShownDevice> devices, QWidget *parent)
     : QDialog(parent),
-      m_snapshot(std::move(snapshot)),
+      m_shown(std::move(devices)),
       m_devices(new QComboBox(this)),
       m_summary(new ElidedLabel(this)),
       m_map(new AddressMap(this)),
@@ -51,8 +60,8 @@ SnapshotWindow::SnapshotWindow(const QString &path, std::shared_ptr<const trace:
                           Qt::ToolTipRole);
     m_listed->addItem(tr("Bytes × time"), static_cast<int>(Listed::ByteSeconds));
     m_listed->setItemData(2, tr("What holds much memory for long"), Qt::ToolTipRole);
-    for (std::int32_t device = 0; device < m_snapshot->devices(); ++device)
-        m_devices->addItem(tr("Device %1").arg(device), device);
+    for (std::size_t device = 0; device < m_shown.size(); ++device)
+        m_devices->addItem(tr("Device %1").arg(device));
     auto *top = new QHBoxLayout;
     top->addWidget(m_devices);
     top->addWidget(m_summary, 1);
@@ -80,11 +89,9 @@ SnapshotWindow::SnapshotWindow(const QString &path, std::shared_ptr<const trace:
 
 void SnapshotWindow::showDevice()
 {
-    if (m_devices->count() == 0)
+    if (m_shown.empty())
         return m_map->set(nullptr, tr("The snapshot has no device"));
-    const std::int32_t device = m_devices->currentData().toInt();
-    const trace::DeviceMemory memory = trace::deviceMemory(*m_snapshot, device);
-    const auto live = std::make_shared<const LiveDevice>(snapshotDevice(*m_snapshot, device));
+    const auto &[memory, live] = m_shown[static_cast<std::size_t>(m_devices->currentIndex())];
     m_map->set(live);
     const auto share = [](std::int64_t part, std::int64_t whole) {
         return percentText(whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0);
@@ -247,15 +254,14 @@ void SnapshotWindow::listByteSeconds(const LiveDevice &live)
     m_table->set(std::move(table));
 }
 
-void openSnapshot(StudioState *state, LatestJob &job, const QString &path, QWidget *parent)
+void openSnapshot(StudioState *state, LoadQueue &queue, const QString &path, QWidget *parent)
 {
-    job.ask([state, path, parent](Progress &) -> Job::Completion {
+    queue.add(SnapshotWindow::tr("Reading %1").arg(path), [state, path, parent](Progress &progress) -> Job::Completion {
         auto read = import::readMemorySnapshot(path.toStdString());
         if (!read)
             return [state, text = qt(read.error().text())] { state->say(MessageLevel::Error, text); };
-        const auto snapshot = std::make_shared<const trace::Allocations>(*std::move(read));
-        return [path, snapshot, parent] {
-            auto *window = new SnapshotWindow(path, snapshot, parent);
+        return [path, shown = shownDevices(*read, progress), parent] {
+            auto *window = new SnapshotWindow(path, shown, parent);
             window->setAttribute(Qt::WA_DeleteOnClose);
             window->show();
         };

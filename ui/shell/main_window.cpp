@@ -236,7 +236,7 @@ bool MainWindow::open(const QStringList &namesOrPaths)
     }
     for (const QString &name : namesOrPaths) {
         if (isSnapshotFile(name)) {
-            openSnapshot(m_state, m_snapshotJob, name, this);
+            openSnapshot(m_state, m_snapshots, name, this);
             continue;
         }
         const bool isRank = traces.size() > 1 && traces.contains(name); // of one training, with the others

@@ -19,7 +19,7 @@
 #include "ui/shell/view_link.h"
 #include "ui/widgets/elided_label.h"
 #include "ui/widgets/view.h"
-#include "ui/state/latest_job.h"
+#include "ui/state/load_queue.h"
 #include "ui/state/studio_state.h"
 
 #include <functional>
@@ -197,7 +197,7 @@ private:
     agent::TrainRequest m_lastTraining;
     bool m_hasPlanned = false; ///< m_lastRequest comes from the user
     bool m_asks = true;
-    LatestJob m_snapshotJob{tr("Reading a memory snapshot")}; ///< last: its thread ends first
+    LoadQueue m_snapshots; ///< last: its thread ends first
 };
 
 } // namespace planloom::ui
