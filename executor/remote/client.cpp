@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <optional>
 #include <thread>
 #include <sys/file.h>
@@ -220,13 +221,21 @@ Status Mirrored::follow(const agent::RunEvents &events, const std::string &check
 {
     Mirror mirror(m_folder, [&](std::string_view line) { tell(line, events); });
     constexpr int kTries = 3; // what was cut and written again while it was sent
-    for (int i = 0; i < kTries; ++i) {
+    std::vector<std::string> damaged;
+    for (int i = 0; i < kTries && (i == 0 || !damaged.empty()); ++i) {
         if (const Status followed = followOn(mirror, checkpoints, stops); !followed)
             return followed;
-        if (mirror.removeDamaged().empty())
-            break;
+        damaged = mirror.removeDamaged();
     }
     m_note(fmt::format("{} bytes of the run came here", mirror.bytes()));
+    if (!damaged.empty()) {
+        const std::string missing = fmt::format("{}: of the run's files these arrived damaged {} times and are not "
+                                                "here: {}; planloom attach {} fetches them again",
+                                                m_target.url(), kTries, fmt::join(damaged, ", "), m_folder);
+        if (!m_outcome || m_outcome->ok())
+            return failed(missing);
+        m_note(missing);
+    }
     if (m_outcome)
         return *m_outcome;
     return failed(fmt::format("{}: the process that kept the run was ended; its folder holds what it did until then",

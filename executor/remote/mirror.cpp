@@ -6,10 +6,12 @@
 #include "executor/remote/items.h"
 #include "executor/remote/places.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
+#include <functional>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -143,8 +145,10 @@ Status Mirror::begin(const std::string &name, std::int64_t at, std::int64_t size
     const bool fits = ::lseek(fd, 0, SEEK_END) >= at;
     const bool cut = fits && ::ftruncate(fd, at) == 0;
     ::close(fd);
-    if (name == kEventsFile && at < m_read)
-        m_read = at;
+    if (name == kEventsFile && at < m_read) {
+        m_read = 0; // read again from the beginning
+        m_lines = 0;
+    }
     if (cut && size == 0 && name == kEventsFile) // they were here before
         readEvents();
     return cut ? Status() : failed(fmt::format("the other machine sends '{}' from the wrong place", name));
@@ -188,10 +192,21 @@ void Mirror::readEvents()
         ::close(fd);
     std::size_t begin = 0;
     for (auto end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
-        m_onEvent(std::string_view(text).substr(begin, end - begin));
+        tell(std::string_view(text).substr(begin, end - begin));
         begin = end + 1;
     }
     m_read -= static_cast<std::int64_t>(text.size() - begin); // part of a line
+}
+
+void Mirror::tell(std::string_view line)
+{
+    const std::size_t hash = std::hash<std::string_view>()(line);
+    const std::size_t at = m_lines++;
+    if (at < m_told.size() && m_told[at] == hash)
+        return;
+    m_told.resize(std::max(m_told.size(), m_lines));
+    m_told[at] = hash;
+    m_onEvent(line);
 }
 
 std::vector<std::string> Mirror::removeDamaged()

@@ -1,14 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Targets, items and mirrored folders: what comes from a user or another machine, and may be wrong.
 #include "engine/base/files.h"
+#include "executor/agent/hosts.h"
+#include "executor/remote/clean.h"
 #include "executor/remote/items.h"
 #include "executor/remote/mirror.h"
+#include "executor/remote/places.h"
 #include "executor/remote/ssh.h"
 #include "executor/remote/target.h"
+#include "executor/remote/this_machine.h"
 
 #include <QDir>
+#include <QScopeGuard>
 #include <QTemporaryDir>
 #include <QTest>
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 using namespace planloom;
 using namespace planloom::remote;
@@ -182,6 +193,22 @@ private Q_SLOTS:
         QCOMPARE(*readFile(folder.path().toStdString() + "/log"), std::string("abcde"));
     }
 
+    /// A file that arrived damaged is sent again; of its lines those are told that are others.
+    void damagedEventsAreToldOnce()
+    {
+        QTemporaryDir folder;
+        std::vector<std::string> events;
+        Mirror mirror(folder.path().toStdString(), [&](std::string_view line) { events.emplace_back(line); });
+        const std::string good = "{\"a\":1}\n{\"b\":2}\n{\"c\":3}\n",
+                          head = R"({"file":"events.jsonl","at":0,"size":24})";
+        const std::string end = "{\"hashes\":{\"events.jsonl\":\"" + sha256(good) + "\"}}\n{\"end\":true}\n";
+        QVERIFY(mirror.take(head + "\n{\"a\":1}\n{\"b\"?2}\n{\"c\":3}\n" + end));
+        QCOMPARE(mirror.removeDamaged(), (std::vector<std::string>{"events.jsonl"}));
+        QVERIFY(mirror.take(head + "\n" + good + end));
+        QVERIFY(mirror.removeDamaged().empty());
+        QCOMPARE(events, (std::vector<std::string>{"{\"a\":1}", "{\"b\"?2}", "{\"c\":3}", "{\"b\":2}"}));
+    }
+
     void strangeMessages_data()
     {
         QTest::addColumn<QByteArray>("message");
@@ -253,6 +280,75 @@ private Q_SLOTS:
         QVERIFY2(text.contains(error) && text.contains("ssh://ada@gpu1"), qPrintable(text));
         const std::string killed = explain(*targetFromUrl("ssh://ada@gpu1"), {0, 9}, {}).text();
         QVERIFY2(killed.find("ssh here was killed by signal 9") != std::string::npos, killed.c_str());
+    }
+
+    /// What a run that has joined this machine was given stays, as what a kept run was given.
+    void cleanLeavesWhatRunsHave()
+    {
+        qputenv("XDG_CACHE_HOME", (m_folder.path() + "/cleaned").toUtf8());
+        qputenv("XDG_DATA_HOME", (m_folder.path() + "/share").toUtf8());
+        const QString items = QString::fromStdString(itemsFolder());
+        const QString joined = items + "/" + QString(64, 'a'), kept = items + "/" + QString(64, 'b');
+        const QString model = items + "/" + QString(64, 'c'), free = items + "/" + QString(64, 'd');
+        for (const QString &item : {joined, kept, model, free})
+            QVERIFY(QDir().mkpath(item));
+        const std::string run = keptFolder("0123456789abcdef");
+        QVERIFY(QDir().mkpath(QString::fromStdString(run)));
+        QVERIFY(writeFileAtomically(run + "/request.json", kept.toStdString() + "/text"));
+        const int lock = ::open((run + "/" + kLockFile).c_str(), O_RDWR | O_CREAT, 0600);
+        QVERIFY(::flock(lock, LOCK_EX) == 0 && ::write(lock, "1", 1) == 1); // it goes on
+        const std::string meeting =
+            agent::meetingFolder("11111111" + QByteArray::number(::getpid()).rightJustified(8, '0').toStdString());
+        const auto removed = qScopeGuard([&] { agent::removeMeeting(meeting); });
+        QVERIFY(QDir().mkpath(QString::fromStdString(meeting + "/run")));
+        QVERIFY(writeFileAtomically(meeting + "/run/request.json", joined.toStdString() + "/text"));
+        QVERIFY(writeFileAtomically(meeting + "/run/plan.json", model.toStdString() + "/net.onnx"));
+        QCOMPARE(clean(0).items, 1);
+        QVERIFY(QFile::exists(joined) && QFile::exists(model) && QFile::exists(kept) && !QFile::exists(free));
+        agent::removeMeeting(meeting);
+        QCOMPARE(clean(0).items, 2);
+        QVERIFY(!QFile::exists(joined) && QFile::exists(kept));
+        ::close(lock);
+    }
+
+    void addressesOfThisMachine()
+    {
+        for (const char *own : {"127.0.0.1", "127.0.1.1", "localhost"})
+            QVERIFY2(isThisMachine(own), own);
+        for (const char *other : {"0.0.0.0", "192.0.2.1", "255.255.255.255", ""})
+            QVERIFY2(!isThisMachine(other), other);
+        ifaddrs *all = nullptr;
+        QCOMPARE(::getifaddrs(&all), 0);
+        for (const ifaddrs *entry = all; entry != nullptr; entry = entry->ifa_next) {
+            char text[INET_ADDRSTRLEN] = {};
+            if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET)
+                continue;
+            ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in *>(entry->ifa_addr)->sin_addr, text, sizeof text);
+            QVERIFY2(isThisMachine(text), text);
+        }
+        ::freeifaddrs(all);
+    }
+
+    /// A session with a socket has a connection of its own; others use the master of the user's, where one is there.
+    void forwardingSessionsShareNoConnection()
+    {
+        const QByteArray path = qgetenv("PATH");
+        QVERIFY(QDir(m_folder.path()).mkpath("bin"));
+        QVERIFY(writeFileAtomically(file("bin/ssh"), "#!/bin/sh\nread -r line\necho \"$@\"\n"));
+        QFile::setPermissions(m_folder.path() + "/bin/ssh", QFile::ReadOwner | QFile::WriteOwner | QFile::ExeOwner);
+        qputenv("PATH", (m_folder.path() + "/bin:").toUtf8() + path);
+        const auto restored = qScopeGuard([&] { qputenv("PATH", path); });
+        const auto wordsOf = [](const std::string &socket) {
+            auto session = Session::open(*targetFromUrl("ssh://a"), "{}", socket, "/tmp/here");
+            std::string words;
+            while (session && !session->outputEnded())
+                words += session->read(50);
+            return words;
+        };
+        const std::string with = wordsOf("/tmp/there"), without = wordsOf({});
+        QVERIFY2(with.find("ControlPath=none") != std::string::npos, with.c_str());
+        QVERIFY2(without.find("-T --") != std::string::npos && without.find("ControlPath") == std::string::npos,
+                 without.c_str());
     }
 
 private:
