@@ -8,6 +8,7 @@
 #include "engine/compile/compile.h"
 #include "engine/export/decisions.h"
 #include "engine/graph/gradients/loss.h"
+#include "engine/import/model_file.h"
 #include "engine/run/summary.h"
 #include "executor/agent/client.h"
 #include "executor/remote/client.h"
@@ -39,16 +40,21 @@ Result<remote::Target> itsTarget(const std::string &folder)
     return *target ? **target : remote::Target{};
 }
 
-/// Where the run goes. A target's lines for people are notes.
-Result<std::unique_ptr<agent::Client>> connect(const TrainOptions &options, Output &output)
+/// Where the run goes.
+Result<remote::Target> targetOf(const TrainOptions &options)
 {
-    const auto target = options.on == kItsTarget
+    return options.on == kItsTarget
         ? itsTarget(options.runDir)
         : remote::findTarget(options.on.empty() ? "local" : options.on, remote::targetsFile());
-    if (!target)
-        return target.error();
-    if (!target->isLocal())
-        return remote::connect(*target, [&output](const std::string &line) { output.note(line); });
+}
+
+/// A target's lines for people are notes.
+Result<std::unique_ptr<agent::Client>> connect(const remote::Target &target, const TrainOptions &options,
+                                               Output &output)
+{
+    if (!target.isLocal())
+        return remote::connect(
+            target, [&output](const std::string &line) { output.note(line); }, import::needsModelFile);
     return options.agent.empty() ? agent::Client::startLocal() : agent::Client::connect(options.agent);
 }
 
@@ -412,7 +418,10 @@ Status train(const TrainOptions &given, Output &output)
     if (!workspace)
         return workspace.error();
     Record record(std::move(*workspace), document->plan);
-    auto client = connect(options, output);
+    const auto target = targetOf(options);
+    if (!target)
+        return target.error();
+    auto client = connect(*target, options, output);
     if (!client)
         return client.error();
     TerminalProgress progress(output.showsProgress());
@@ -468,7 +477,10 @@ Status train(const TrainOptions &given, Output &output)
     };
     events.onSummary = [&](const run::Summary &summary) { last = summary; };
 
-    const agent::TrainRequest request{*planJson, absolutePath(options.runDir), options.resume, options.settings};
+    agent::TrainRequest request{*planJson, absolutePath(options.runDir), options.resume, options.settings};
+    // request.json in the folder of a run on a target is that machine's text: nothing is sent because it names it.
+    if (!target->isLocal() && options.resume && !options.given.contains("data"))
+        request.settings.data.clear();
     Status outcome;
     {
         const InterruptWatch watch([&client] { (*client)->stop(); });

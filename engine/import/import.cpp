@@ -5,6 +5,7 @@
 #include "engine/import/loss/attach.h"
 #include "engine/import/model/huggingface_weights.h"
 #include "engine/import/model/zoo.h"
+#include "engine/import/model_file.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -105,6 +106,29 @@ bool sameNetwork(const graph::Graph &a, const graph::Graph &b)
         && std::equal(a.tensors().begin(), a.tensors().end(), b.tensors().begin(), b.tensors().end(), sameTensor);
 }
 
+/// The model of @p graph, whose first value of @p lacking is in @p source, read again.
+Result<std::shared_ptr<const graph::Graph>> readAgain(const graph::Graph &graph, const std::string &source,
+                                                      const graph::Tensor &lacking)
+{
+    ModelOptions options; // a configuration leaves the sequence open; the plan was made for one
+    options.loss = graph.lossOrigin().terms;
+    if (source.ends_with(".json"))
+        options.sequence = sequenceOf(graph);
+    auto model = loadModel(source, options);
+    if (!model) {
+        Error error = model.error();
+        error.message += " (a plan leaves large weights in its model's file, such as '" + lacking.name + "')";
+        return error;
+    }
+    if (!sameNetwork(graph, *model->graph))
+        return badInput("is not the model that the plan was made for, which keeps the first value of '" + lacking.name
+                        + "' in this file; plan again")
+            .in(source);
+    return model->graph;
+}
+
+bool isFile(const std::string &source) { return !source.empty() && !source.starts_with(kZoo); }
+
 } // namespace
 
 Result<std::shared_ptr<const graph::Graph>> withFirstValues(std::shared_ptr<const graph::Graph> graph,
@@ -112,23 +136,24 @@ Result<std::shared_ptr<const graph::Graph>> withFirstValues(std::shared_ptr<cons
 {
     const auto &tensors = graph->tensors();
     const auto lacking = std::find_if(tensors.begin(), tensors.end(), lacksFirstValue);
-    if (lacking == tensors.end() || source.empty() || source.starts_with(kZoo))
+    if (lacking == tensors.end() || !isFile(source))
         return graph;
-    ModelOptions options; // a configuration leaves the sequence open; the plan was made for one
-    options.loss = graph->lossOrigin().terms;
-    if (source.ends_with(".json"))
-        options.sequence = sequenceOf(*graph);
-    auto model = loadModel(source, options);
-    if (!model) {
-        Error error = model.error();
-        error.message += " (a plan leaves large weights in its model's file, such as '" + lacking->name + "')";
-        return error;
-    }
-    if (!sameNetwork(*graph, *model->graph))
-        return badInput("is not the model that the plan was made for, which keeps the first value of '" + lacking->name
-                        + "' in this file; plan again")
-            .in(source);
-    return model->graph;
+    return readAgain(*graph, source, *lacking);
+}
+
+Result<bool> needsModelFile(const graph::Graph &graph, const std::string &source)
+{
+    const auto isElsewhere = [](const graph::Tensor &tensor) {
+        return lacksFirstValue(tensor) || tensor.init.kind == graph::Initializer::Kind::File;
+    };
+    const auto &tensors = graph.tensors();
+    const auto lacking = std::find_if(tensors.begin(), tensors.end(), isElsewhere);
+    if (lacking == tensors.end() || !isFile(source))
+        return false;
+    const auto model = readAgain(graph, source, *lacking);
+    if (!model)
+        return model.error();
+    return true;
 }
 
 Result<Model> loadModel(const std::string &source, const ModelOptions &options)

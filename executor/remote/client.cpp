@@ -266,7 +266,12 @@ Status checkHosts(const agent::TrainRequest &request, const Note &note)
 
 class RemoteClient final : public agent::Client {
 public:
-    RemoteClient(Target target, Note note) : m_target(std::move(target)), m_note(std::move(note)) {}
+    RemoteClient(Target target, Note note, NeedsModelFile needed)
+        : m_target(std::move(target)),
+          m_note(std::move(note)),
+          m_needed(std::move(needed))
+    {
+    }
 
     Status train(const agent::TrainRequest &request, const agent::RunEvents &events) override;
     void stop() override
@@ -285,6 +290,7 @@ private:
 
     const Target m_target;
     const Note m_note;
+    const NeedsModelFile m_needed;
     std::atomic<int> m_stops = 0;
     std::atomic<bool> m_stop = false;
 };
@@ -310,9 +316,14 @@ Status RemoteClient::train(const agent::TrainRequest &request, const agent::RunE
         return unsupported("--arrivals do not travel to another machine yet; train here");
     if (const Status good = checkHosts(request, m_note); !good)
         return good;
-    const auto load = loadOf(request);
+    const auto load = loadOf(request, m_needed);
     if (!load)
         return load.error();
+    if (load->model)
+        m_note(fmt::format("the run needs the model's file, {}/{}{}", load->model->from, load->model->entry(),
+                           load->model->files.size() > 1
+                               ? fmt::format(", and {} beside it", load->model->files.size() - 1)
+                               : std::string()));
     if (const Status sent = sendLoad(m_target, *load, m_note, m_stop); !sent)
         return sent;
     const auto document = parseJson(request.planJson);
@@ -387,9 +398,8 @@ Status RemoteClient::resume(const agent::TrainRequest &request, const agent::Run
     if (run->target.url() != m_target.url())
         return badInput(fmt::format("the run is on {}, not on {}", run->target.url(), m_target.url())).in(folder);
     const auto plan = readFile(folder + "/plan.json");
-    const auto before = run::readRequest(folder + "/request.json");
-    if (!plan || !before)
-        return plan ? before.error() : plan.error();
+    if (!plan)
+        return plan.error();
     if (*plan != request.planJson)
         return unsupported("a run on another machine goes on with its own plan; name its folder instead of a plan");
     const auto lock = FolderLock::take(folder);
@@ -400,7 +410,7 @@ Status RemoteClient::resume(const agent::TrainRequest &request, const agent::Run
                  {"settings", run::toJson({request.settings, {}})},
                  {"restarts", request.settings.restarts},
                  {"hung_seconds", request.settings.hungSeconds}};
-    if (request.settings.data != before->settings.data) { // else those over there
+    if (!request.settings.data.empty()) {
         auto data = itemOf(request.settings.data);
         if (!data)
             return data.error();
@@ -456,9 +466,9 @@ Result<Description> describe(const Target &target)
     return found;
 }
 
-std::unique_ptr<agent::Client> connect(const Target &target, Note note)
+std::unique_ptr<agent::Client> connect(const Target &target, Note note, NeedsModelFile needed)
 {
-    return std::make_unique<RemoteClient>(target, std::move(note));
+    return std::make_unique<RemoteClient>(target, std::move(note), std::move(needed));
 }
 
 Result<std::unique_ptr<Attachment>> attach(const AttachOptions &options, Note note)

@@ -35,11 +35,11 @@ Result<std::optional<Target>> targetOfRun(const std::string &folder);
 
 /// A run on a target, for who starts or watches it. train() sends what the run needs and is not there yet (plan, data,
 /// the model's file), starts it there and mirrors its folder into the request's here, with `remote.json`, which names
-/// target and run. A run that is resumed goes on over there, in the folder that it has here; with the plan and, unless
-/// others are named, the data that are over there. The run goes on where the connection is lost, or this
-/// process ends; train() then fails with Io and names the command to attach. stop() ends it over there. @p note: lines
-/// for people, in between.
-std::unique_ptr<agent::Client> connect(const Target &target, Note note);
+/// target and run. A run that is resumed goes on over there, in the folder that it has here, with its plan; empty
+/// Settings::data: also with its data. What is in its folder here, which was written over there, never says what is
+/// sent. The run goes on where the connection is lost, or this process ends; train() then fails with Io and names the
+/// command to attach. stop() ends it over there. @p note: lines for people, in between. @p needed: load.h.
+std::unique_ptr<agent::Client> connect(const Target &target, Note note, NeedsModelFile needed);
 
 /// What attaching is to do.
 struct AttachOptions {

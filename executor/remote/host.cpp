@@ -54,7 +54,8 @@ void refuse(const Error &error)
              {"line", error.line}}}});
 }
 
-/// The first line of standard input, read to its end and not further.
+/// The first line of standard input. What has come behind it is dropped: signs of life at most, as nothing else is said
+/// before the reply.
 Result<std::string> readRequestLine()
 {
     std::string line;

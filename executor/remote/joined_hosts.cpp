@@ -63,7 +63,7 @@ Status JoinedHosts::join(agent::TrainRequest &request, const std::string &id, co
         return hosts ? Status() : hosts.error();
     if (const Status good = agent::checkOnHosts(document->plan, request.settings); !good)
         return good;
-    const auto load = loadOf(request);
+    const auto load = loadOf(request, {});
     if (!load)
         return load.error();
     m_id = id;

@@ -3,6 +3,7 @@
 
 #include "engine/base/files.h"
 #include "engine/base/json_reader.h"
+#include "executor/remote/places.h"
 #include "executor/remote/ssh.h"
 
 #include <algorithm>
@@ -91,23 +92,38 @@ Result<Missing> missingAt(const Target &target, const Load &load, const Note &no
     return missing;
 }
 
+/// The file of the plan's model that the run is given; empty: none.
+Result<std::string> modelFileOf(const agent::TrainRequest &request, const NeedsModelFile &needed)
+{
+    const auto document = plan::documentFromJson(request.planJson);
+    if (!document)
+        return document.error();
+    const std::string &source = document->plan.modelSource;
+    std::error_code unknown;
+    if (!needed) {
+        const std::string file = fs::path(source).lexically_normal().string();
+        return file.starts_with(itemsFolder() + "/") && fs::is_regular_file(file, unknown) ? file : std::string();
+    }
+    const auto needs = needed(*document->subject.graph, source);
+    if (!needs)
+        return needs.error();
+    return *needs ? fs::absolute(source, unknown).lexically_normal().string() : std::string();
+}
+
 } // namespace
 
-Result<Load> loadOf(const agent::TrainRequest &request)
+Result<Load> loadOf(const agent::TrainRequest &request, const NeedsModelFile &needed)
 {
     auto data = itemOf(request.settings.data);
     if (!data)
         return data.error();
-    const auto plan = parseJson(request.planJson);
-    if (!plan)
-        return plan.error();
-    JsonReader reader(*plan);
-    const std::string source = reader.object("model").text("source", std::string());
-    std::error_code unknown;
+    const auto source = modelFileOf(request, needed);
+    if (!source)
+        return source.error();
     Load load{*std::move(data), std::nullopt};
-    if (reader.failed() || !fs::path(source).is_absolute() || !fs::is_regular_file(source, unknown))
+    if (source->empty())
         return load;
-    auto model = modelItem(source);
+    auto model = modelItem(*source);
     if (!model)
         return model.error();
     load.model = *std::move(model);

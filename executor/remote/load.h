@@ -19,8 +19,13 @@ struct Load {
     Item data;
     std::optional<Item> model; ///< the file of the plan's model, where it is here
 };
-/// Reads every byte once. Errors: those of itemOf(), modelItem() and of plans.
-Result<Load> loadOf(const agent::TrainRequest &request);
+/// Whether a plan's graph is trained with the file @p source at hand, which its plan names as its model's. Error: it is
+/// not this model. import::needsModelFile, handed down from above, as nothing here reads models.
+using NeedsModelFile = std::function<Result<bool>(const graph::Graph &graph, const std::string &source)>;
+/// A plan may come from anyone: a file that it names is part of the load only if @p needed says so. Empty: the request
+/// is of a kept run, and what the plan names only if it lies in the cache, where what was sent for the run is. Reads
+/// every byte once. Errors: those of itemOf(), modelItem(), @p needed and of plans.
+Result<Load> loadOf(const agent::TrainRequest &request, const NeedsModelFile &needed);
 
 /// Sends what of @p load is not at @p target yet; notes how much, and while it lasts how much has gone. Errors: those
 /// of ask() and send(); Unsupported (another version, a cache whose path has strange characters).

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/import/model_file.h"
 #include "tests/engine/import/huggingface_configs.h"
 
 #include <QTemporaryDir>
@@ -159,6 +160,33 @@ private slots:
         const auto whole = import::withFirstValues(std::make_shared<const graph::Graph>(*left), file);
         QVERIFY2(whole.ok(), whole ? "" : whole.error().text().c_str());
         QCOMPARE(graph::toJson(**whole), graph::toJson(*model->graph));
+        const auto needed = import::needsModelFile(*left, file);
+        QVERIFY2(needed.ok() && *needed, needed ? "" : needed.error().text().c_str());
+    }
+
+    /// A plan may name any file as its model's.
+    void filesThatAreNotTheModel()
+    {
+        QTemporaryDir folder;
+        const std::string file = folder.filePath("config.json").toStdString();
+        const std::string other = folder.filePath("other.json").toStdString();
+        std::ofstream(file) << small("llama").dump();
+        std::ofstream(other) << R"({"auths": {}})";
+        const auto model = import::loadModel(file, {4});
+        QVERIFY(model.ok());
+        const auto needs = import::needsModelFile(*model->graph, other);
+        QVERIFY(needs.ok() && !*needs); // it has all values
+        auto stored = json::parse(graph::toJson(*model->graph));
+        for (auto &tensor : stored["tensors"])
+            if (tensor["role"] == "parameter")
+                tensor["init"] = {{"kind", "file"}, {"file", "model.safetensors"}, {"offset", 0}};
+        const auto beside = graph::graphFromJson(stored.dump());
+        QVERIFY2(beside.ok(), beside ? "" : beside.error().text().c_str());
+        const auto right = import::needsModelFile(*beside, file);
+        QVERIFY2(right.ok() && *right, right ? "" : right.error().text().c_str());
+        QVERIFY(!import::needsModelFile(*beside, other));
+        QVERIFY(!import::needsModelFile(*beside, folder.filePath("none.json").toStdString()));
+        QVERIFY(!*import::needsModelFile(*beside, "zoo:gpt2"));
     }
 
     void imagesHaveNoSequence()

@@ -4,6 +4,7 @@
 #include "executor/agent/hosts.h"
 #include "executor/remote/clean.h"
 #include "executor/remote/items.h"
+#include "executor/remote/load.h"
 #include "executor/remote/mirror.h"
 #include "executor/remote/places.h"
 #include "executor/remote/ssh.h"
@@ -148,6 +149,45 @@ private Q_SLOTS:
         QCOMPARE(item->files[1].path, std::string("net.onnx.data"));
     }
 
+    /// A plan from anyone may name any file as its model's.
+    void plansNameFiles()
+    {
+        qputenv("XDG_CACHE_HOME", (m_folder.path() + "/cache").toUtf8());
+        const QString item = QString::fromStdString(itemsFolder()) + "/" + QString(64, 'e');
+        QVERIFY(QDir().mkpath(item));
+        const std::string sent = item.toStdString() + "/net.json", secret = file("secret.json");
+        for (const std::string &path : {sent, secret, file("text")})
+            QVERIFY(writeFileAtomically(path, "{}"));
+        const std::string plan = *readFile(PLANLOOM_SOURCE_DIR "/resources/samples/gpt-nano.plan.json");
+        const std::string own = "\"source\":\"zoo:gpt-nano\"";
+        const auto loadWith = [&](const std::string &source, const NeedsModelFile &needed) {
+            agent::TrainRequest request{plan, {}, false, {}};
+            request.settings.data = file("text");
+            const auto at = request.planJson.find(own);
+            request.planJson.replace(at, own.size(), "\"source\":\"" + source + "\"");
+            return loadOf(request, needed);
+        };
+        QVERIFY(plan.find(own) != std::string::npos);
+        // On a target: what was sent to it.
+        const std::string around = item.toStdString() + "/../../../../secret.json";
+        QVERIFY(QFile::exists(QString::fromStdString(around)));
+        for (const std::string &source : {secret, around, std::string("zoo:gpt-nano"), std::string()})
+            QVERIFY2(!loadWith(source, {})->model, source.c_str());
+        QVERIFY(loadWith(sent, {})->model.has_value());
+        // Here: what is said by who reads models.
+        std::string asked;
+        const auto says = [&](Result<bool> answer) {
+            return [&asked, answer](const graph::Graph &graph, const std::string &source) {
+                asked = source + " " + graph.name();
+                return answer;
+            };
+        };
+        QVERIFY(!loadWith(secret, says(false))->model);
+        QCOMPARE(asked, secret + " gpt-nano");
+        QCOMPARE(loadWith(secret, says(badInput("is no model"))).error().message, std::string("is no model"));
+        QCOMPARE(loadWith(secret, says(true))->model->entry(), std::string("secret.json"));
+    }
+
     void mirroredFilesGrow()
     {
         std::vector<std::string> events;
@@ -289,8 +329,8 @@ private Q_SLOTS:
         qputenv("XDG_DATA_HOME", (m_folder.path() + "/share").toUtf8());
         const QString items = QString::fromStdString(itemsFolder());
         const QString joined = items + "/" + QString(64, 'a'), kept = items + "/" + QString(64, 'b');
-        const QString model = items + "/" + QString(64, 'c'), free = items + "/" + QString(64, 'd');
-        for (const QString &item : {joined, kept, model, free})
+        const QString model = items + "/" + QString(64, 'c'), unused = items + "/" + QString(64, 'd');
+        for (const QString &item : {joined, kept, model, unused})
             QVERIFY(QDir().mkpath(item));
         const std::string run = keptFolder("0123456789abcdef");
         QVERIFY(QDir().mkpath(QString::fromStdString(run)));
@@ -304,7 +344,7 @@ private Q_SLOTS:
         QVERIFY(writeFileAtomically(meeting + "/run/request.json", joined.toStdString() + "/text"));
         QVERIFY(writeFileAtomically(meeting + "/run/plan.json", model.toStdString() + "/net.onnx"));
         QCOMPARE(clean(0).items, 1);
-        QVERIFY(QFile::exists(joined) && QFile::exists(model) && QFile::exists(kept) && !QFile::exists(free));
+        QVERIFY(QFile::exists(joined) && QFile::exists(model) && QFile::exists(kept) && !QFile::exists(unused));
         agent::removeMeeting(meeting);
         QCOMPARE(clean(0).items, 2);
         QVERIFY(!QFile::exists(joined) && QFile::exists(kept));
