@@ -832,7 +832,7 @@ int statusOf(const Error &error)
 
 int report(const Error &error)
 {
-    say(fmt::format("planloom: error: {}\n", error.text()));
+    say(fmt::format("planloom: error: {}\n", printable(error.text())));
     return statusOf(error);
 }
 

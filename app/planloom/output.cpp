@@ -40,8 +40,9 @@ void Output::line(std::string_view text)
 {
     if (!isText())
         return;
+    const std::string shown = printable(text);
     const bool written =
-        std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fputc('\n', stdout) != EOF;
+        std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size() && std::fputc('\n', stdout) != EOF;
     if (!written && !m_failed) {
         m_failed = true;
         m_errno = errno;
@@ -69,19 +70,19 @@ void Output::result(const nlohmann::ordered_json &json)
 void Output::note(std::string_view text)
 {
     if (!m_options.quiet)
-        say(fmt::format("planloom: {}\n", text));
+        say(fmt::format("planloom: {}\n", printable(text)));
 }
 
 void Output::stoppedEarly(std::string_view what)
 {
     m_stoppedEarly = true;
-    say(fmt::format("planloom: {}\n", what));
+    say(fmt::format("planloom: {}\n", printable(what)));
 }
 
 void Output::limitPassed(std::string_view what)
 {
     m_limitPassed = true;
-    say(fmt::format("planloom: {}\n", what));
+    say(fmt::format("planloom: {}\n", printable(what)));
 }
 
 Status Output::finish()

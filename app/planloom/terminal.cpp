@@ -42,6 +42,22 @@ void say(std::string_view text)
     std::fflush(stderr);
 }
 
+std::string printable(std::string_view text)
+{
+    constexpr unsigned char kDelete = 0x7f, kC1 = 0xc2, kC1First = 0x80, kC1Last = 0x9f; // C1 as in UTF-8
+    std::string shown;
+    shown.reserve(text.size());
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const auto byte = static_cast<unsigned char>(text[i]);
+        const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+        const bool two = byte == kC1 && next >= kC1First && next <= kC1Last;
+        const bool obeyed = two || byte == kDelete || (byte < ' ' && byte != '\n' && byte != '\t');
+        shown += obeyed ? '?' : text[i];
+        i += two ? 1 : 0;
+    }
+    return shown;
+}
+
 void catchInterrupts()
 {
     struct sigaction action {};

@@ -14,6 +14,9 @@ namespace planloom::cli {
 /// @p text on stderr. Its reader may be gone (a closed terminal, a pipe without a reader):
 /// that is no reason to end.
 void say(std::string_view text);
+/// @p text as a terminal shows it, and nothing that it obeys: control characters are question marks, but for tabs and
+/// ends of lines. Messages hold words of files and of other machines.
+std::string printable(std::string_view text);
 
 /// From now on Ctrl-C and SIGTERM ask for a clean stop; a second one ends the process at once. Also: a reader that goes
 /// away
