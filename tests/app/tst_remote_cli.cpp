@@ -20,9 +20,7 @@ private Q_SLOTS:
         if (!QFile::exists(kServer) || !QFile::exists("/usr/bin/sftp"))
             QSKIP("there is no sftp-server (Debian: openssh-sftp-server)");
         QVERIFY(QDir(m_folder.path()).mkpath("bin") && QDir(m_folder.path()).mkpath("there"));
-        script("ssh",
-               "for last; do :; done; exec env HOME=" + at("there") + " XDG_DATA_HOME=" + at("there/data")
-                   + " XDG_CACHE_HOME=" + at("there/.cache") + " sh -c \"$last\"");
+        ssh();
         script("sftp", QString("exec /usr/bin/sftp -q -b - -D ") + kServer);
         qputenv("PATH", (at("bin") + ":").toUtf8() + qgetenv("PATH"));
         qputenv("XDG_CONFIG_HOME", at("config").toUtf8());
@@ -143,6 +141,88 @@ private Q_SLOTS:
         QVERIFY(!resumed.out.contains("\"step\":2,")); // it is told of what is new
     }
 
+    /// request.json in the run's folder here comes from over there, and says nothing of what is sent.
+    void resumedRunsSendNothingUnasked()
+    {
+        const Done begun = run(train("part", {"--on", "lab", "--checkpoint-every", "2"}, 4));
+        QVERIFY2(begun.status == 0, begun.err);
+        const QStringList items = entries(at("there/.cache/planloom/items"));
+        QVERIFY(write(at("secret.csv"), "1,2\n"));
+        QVERIFY(QDir(m_folder.path()).mkpath("sub"));
+        int steps = 4;
+        for (const QString &named : {at("sub/../secret.csv"), QString("secret.csv"), at("none")}) {
+            QJsonObject request = QJsonDocument::fromJson(readAll(at("part/request.json"))).object();
+            request["data"] = named;
+            QVERIFY(write(at("part/request.json"), QJsonDocument(request).toJson()));
+            steps += 2;
+            const Done resumed = run({"train", "part", "--resume", "--steps", QString::number(steps), "--json"});
+            QVERIFY2(resumed.status == 0, resumed.err);
+            QCOMPARE(losses("part").size(), steps);
+            QCOMPARE(entries(at("there/.cache/planloom/items")), items);
+        }
+        const Done other = run({"train", "part", "--resume", "--steps", "12", "--data", "secret.csv"});
+        QVERIFY2(other.status != 0, other.err); // it is sent, and is not what the model takes
+        QCOMPARE(entries(at("there/.cache/planloom/items")).size(), items.size() + 1);
+    }
+
+    /// What arrives damaged again and again is not here, and that is said; no step is told twice.
+    void damagedFilesAreNamed()
+    {
+        ssh(R"( | LC_ALL=C sed -u -e 's/"events.jsonl":"/&0/' -e 's/"run.log":"/&0/' )"); // their hashes
+        const Done damaged = run(train("spoilt", {"--on", "lab"}));
+        ssh();
+        QCOMPARE(damaged.status, 1);
+        QVERIFY2(damaged.err.contains("arrived damaged 3 times and are not here: events.jsonl, run/log"), damaged.err);
+        QCOMPARE(damaged.out.count("\"step\""), 3);
+        QVERIFY(!QFile::exists(at("spoilt/log")));
+        const Done attached = run({"attach", "spoilt", "--json"});
+        QVERIFY2(attached.status == 0, attached.err);
+        QVERIFY(QFile::exists(at("spoilt/log")));
+    }
+
+    /// A model's file goes there if the plan's values are in it. What else a plan names is not sent.
+    void plansSendTheirModelAlone()
+    {
+        const auto items = [this] { return entries(at("there/.cache/planloom/items")).size(); };
+        const QByteArray model = R"({"schema": "planloom.graph/1", "name": "stored", "tensors": [
+            {"name": "x", "type": "float32", "shape": ["N", 64], "role": "input"}, {"name": "labels", "type": "int64", "shape": ["N"], "role": "input"},
+            {"name": "w", "type": "float32", "shape": [64, 20], "role": "parameter", "init": {"kind": "data", "data": "WEIGHTS"}},
+            {"name": "y", "type": "float32", "shape": ["N", 20], "role": "activation"}, {"name": "loss", "type": "float32", "shape": [], "role": "activation"},
+            {"name": "loss:1", "type": "float32", "shape": ["N", 2], "role": "activation"}], "ops": [
+            {"type": "MatMul", "name": "product", "scope": "head", "inputs": ["x", "w"], "outputs": ["y"]},
+            {"type": "SoftmaxCrossEntropyLoss", "name": "loss", "inputs": ["y", "labels"], "outputs": ["loss", "loss:1"], "attributes": {}}],
+            "outputs": ["loss"], "loss": "loss"})";
+        QVERIFY(
+            write(at("stored.json"), QByteArray(model).replace("WEIGHTS", QByteArray(64 * 20 * 4, '\0').toBase64())));
+        const Done planned = run({"plan", "--model", "stored.json", "--cluster", "local:2", "--planner",
+                                  "data-parallel", "--batch", "16", "-o", "stored.plan.json", "--quiet"});
+        QVERIFY2(planned.status == 0, planned.err);
+        const auto before = items();
+        QStringList words = train("stored", {"--on", "lab"});
+        words[1] = "stored.plan.json";
+        const Done trained = run(words);
+        QVERIFY2(trained.status == 0 && trained.err.contains("needs the model's file, " + at("stored.json").toUtf8()),
+                 trained.err);
+        QCOMPARE(items(), before + 1);
+
+        QVERIFY(write(at("secret.json"), R"({"token": 1})"));
+        const QByteArray plan = readAll(at("stored.plan.json")), own = readAll(at("p.json"));
+        QVERIFY(
+            write(at("bad.json"), QByteArray(plan).replace(at("stored.json").toUtf8(), at("secret.json").toUtf8())));
+        words = train("bad", {"--on", "lab"});
+        words[1] = "bad.json";
+        const Done refused = run(words);
+        QVERIFY2(refused.status == 2 && refused.err.contains("secret.json"), refused.err);
+        QVERIFY(!QFile::exists(at("bad")));
+        QVERIFY(own.contains("zoo:mlp"));
+        QVERIFY(write(at("named.json"), QByteArray(own).replace("zoo:mlp", at("secret.json").toUtf8())));
+        words = train("named", {"--on", "lab"});
+        words[1] = "named.json";
+        const Done named = run(words);
+        QVERIFY2(named.status == 0, named.err);
+        QCOMPARE(items(), before + 1);
+    }
+
     void cleanLeavesWhatIsNew()
     {
         const QString kept = at("there/data/planloom/kept"), items = at("there/.cache/planloom/items");
@@ -183,6 +263,17 @@ private Q_SLOTS:
         QVERIFY(!QFile::exists(at("old")));
     }
 
+    /// A terminal obeys nothing that another machine says.
+    void strangeWordsAreShown()
+    {
+        script("planloom-odd",
+               "cat >/dev/null; cat <<'END'\n{\"planloom\":\"0.0.1\",\"error\":{\"code\":6,\"message\":"
+               "\"it\\u001b]0;x\\u0007 \\u009b2J\\u007f\\r is \u00e4rgerlich\"}}\nEND");
+        QCOMPARE(run({"targets", "add", "odd", "ssh://gpu2", "--program", at("bin/planloom-odd")}).status, 0);
+        const Done done = run({"targets", "check", "odd"});
+        QVERIFY2(done.err.contains("it?]0;x? ?2J?? is \u00e4rgerlich\n"), done.err);
+    }
+
     void strangeRequestsAreRefused_data()
     {
         QTest::addColumn<QByteArray>("request");
@@ -215,6 +306,15 @@ private Q_SLOTS:
 
 private:
     static constexpr const char *kServer = "/usr/lib/openssh/sftp-server";
+
+    /// @p behind: what the words of the other end go through.
+    void ssh(const QString &behind = {})
+    {
+        script("ssh",
+               "for last; do :; done; " + QString(behind.isEmpty() ? "exec " : "") + "env HOME=" + at("there")
+                   + " XDG_DATA_HOME=" + at("there/data") + " XDG_CACHE_HOME=" + at("there/.cache") + " sh -c \"$last\""
+                   + behind);
+    }
 
     void script(const QString &name, const QString &text)
     {
