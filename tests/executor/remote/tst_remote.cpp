@@ -325,7 +325,7 @@ private Q_SLOTS:
     /// What a run that has joined this machine was given stays, as what a kept run was given.
     void cleanLeavesWhatRunsHave()
     {
-        qputenv("XDG_CACHE_HOME", (m_folder.path() + "/cache").toUtf8());
+        qputenv("XDG_CACHE_HOME", (m_folder.path() + "/cleaned").toUtf8());
         qputenv("XDG_DATA_HOME", (m_folder.path() + "/share").toUtf8());
         const QString items = QString::fromStdString(itemsFolder());
         const QString joined = items + "/" + QString(64, 'a'), kept = items + "/" + QString(64, 'b');
