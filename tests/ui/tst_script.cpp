@@ -553,7 +553,7 @@ void TestScript::editsOfAnOpenedPlanBeginThere()
     });
     const QStringList edits = script.split(QLatin1Char('\n')).filter(QRegularExpression(QStringLiteral("^edit then ")));
     QCOMPARE(edits.size(), 1);
-    QVERIFY2(edits.front().contains(QStringLiteral("/stages/1/recompute"))
+    QVERIFY2(edits.front().contains(QStringLiteral("/stages/1/memory/recompute"))
                  && !edits.front().contains(QStringLiteral("/micro_batches")),
              qPrintable(edits.front()));
     const std::string key = plan::simulationKey(m_state->document()->plan);
