@@ -31,9 +31,9 @@ Result<trace::Trace> traceOf(const std::string &what, Progress &progress)
     return simulation ? Result<trace::Trace>(std::move(simulation->trace)) : simulation.error().in(what);
 }
 
-using Cell = store::QueryTable::Cell;
+using QueryCell = store::QueryTable::Cell;
 
-std::string textOf(const Cell &cell)
+std::string cellText(const QueryCell &cell)
 {
     struct Text {
         std::string operator()(std::monostate) const { return {}; }
@@ -44,7 +44,7 @@ std::string textOf(const Cell &cell)
     return std::visit(Text{}, cell);
 }
 
-ordered_json jsonOf(const Cell &cell)
+ordered_json cellJson(const QueryCell &cell)
 {
     struct Json {
         ordered_json operator()(std::monostate) const { return nullptr; }
@@ -69,14 +69,14 @@ Status query(const QueryOptions &options, Output &output)
         return found.error();
     Table table(found->columns);
     ordered_json rows = ordered_json::array();
-    for (const std::vector<Cell> &row : found->rows) {
+    for (const std::vector<QueryCell> &row : found->rows) {
         std::vector<std::string> cells;
         ordered_json values = ordered_json::array();
-        for (const Cell &cell : row) {
+        for (const QueryCell &cell : row) {
             if (output.isJson())
-                values.push_back(jsonOf(cell));
+                values.push_back(cellJson(cell));
             else
-                cells.push_back(textOf(cell));
+                cells.push_back(cellText(cell));
         }
         if (output.isJson())
             rows.push_back(std::move(values));
