@@ -5,6 +5,8 @@
 #include "ui/widgets/data_table.h"
 
 #include <QApplication>
+#include <QLineEdit>
+#include <QSignalSpy>
 #include <QTest>
 
 #include <algorithm>
@@ -20,6 +22,7 @@ private Q_SLOTS:
     void filterLooksIntoAllCells();
     void longTextsAreShownInPart();
     void headersStandAboveTheirCells();
+    void whatIsTypedStays();
 };
 
 void TestDataTable::rowsAreMadeWhenLookedAt()
@@ -91,6 +94,44 @@ void TestDataTable::longTextsAreShownInPart()
     const QString shown = cell.data(Qt::DisplayRole).toString();
     QVERIFY(shown.size() < 500 && shown.endsWith(QStringLiteral("…")) && devices.startsWith(shown.chopped(1)));
     QCOMPARE(cell.data(Qt::EditRole).toString(), devices);
+}
+
+/// The table gets other values while a cell is edited: one that was typed into keeps its text, another shows the value.
+void TestDataTable::whatIsTypedStays()
+{
+    DataTable table;
+    table.resize(400, 200);
+    const auto values = [](const QString &first, const QString &second) {
+        TableData data{{QStringLiteral("Parts")}, {}};
+        for (const QString &text : {first, second}) {
+            Cell cell{text, 0};
+            cell.editable = true;
+            data.rows.push_back({cell});
+        }
+        return data;
+    };
+    table.set(values(QStringLiteral("1"), QStringLiteral("1")));
+    table.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&table));
+    QSignalSpy edits(table.tableModel(), &TableModel::edited);
+    const auto editorOf = [&table](int row) {
+        table.setCurrentIndex(table.model()->index(row, 0));
+        table.edit(table.currentIndex());
+        return table.viewport()->findChild<QLineEdit *>();
+    };
+    QLineEdit *editor = editorOf(0);
+    QVERIFY(editor);
+    table.set(values(QStringLiteral("2"), QStringLiteral("1"))); // nothing was typed
+    QCOMPARE(editor->text(), QStringLiteral("2"));
+    editor->selectAll();
+    QTest::keyClicks(editor, QStringLiteral("4"));
+    table.set(values(QStringLiteral("3"), QStringLiteral("1")));
+    QCOMPARE(editor->text(), QStringLiteral("4"));
+    QTest::keyClick(editor, Qt::Key_Return);
+    table.set(values(QStringLiteral("5"), QStringLiteral("1"))); // before the table takes it over
+    QTRY_COMPARE(edits.size(), 1);
+    QCOMPARE(edits[0][0].toInt(), 0);
+    QCOMPARE(edits[0][2].toString(), QStringLiteral("4"));
 }
 
 PLANLOOM_UI_MAIN(TestDataTable)

@@ -8,6 +8,7 @@
 #include <QClipboard>
 #include <QHeaderView>
 #include <QKeyEvent>
+#include <QLineEdit>
 #include <QPainter>
 #include <QStyledItemDelegate>
 
@@ -42,6 +43,12 @@ public:
             painter->fillRect(share, color);
         }
         QStyledItemDelegate::paint(painter, option, index);
+    }
+    /// What has been typed stays when the table gets other values meanwhile, as behind a simulation that ends.
+    void setEditorData(QWidget *editor, const QModelIndex &index) const override
+    {
+        if (const auto *line = qobject_cast<QLineEdit *>(editor); !line || !line->isModified())
+            QStyledItemDelegate::setEditorData(editor, index);
     }
 };
 
