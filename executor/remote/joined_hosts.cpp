@@ -162,6 +162,8 @@ Result<int> JoinedHosts::joinOne(Host &host, const std::string &request, const s
         }
         if (stop.load())
             return cancelled();
+        if (const auto other = lost())
+            return *other;
         if (std::chrono::steady_clock::now() > until)
             return failed(fmt::format("{}: no answer for {:.0f} s", host.target.url(), kAnswerSeconds));
     }
@@ -195,25 +197,40 @@ std::optional<Error> JoinedHosts::lost() const
     return m_lost;
 }
 
-Status JoinedHosts::fetch(const std::string &folder)
+Status JoinedHosts::fetch(const std::string &folder, const std::atomic<bool> &stop)
 {
-    for (Host &host : m_hosts) {
-        if (!host.session || !host.session->say(kEnd))
-            continue;
-        Mirror mirror(folder, [](std::string_view) {});
-        const auto until = std::chrono::steady_clock::now() + 60s;
-        while (!mirror.ended() && std::chrono::steady_clock::now() < until) {
-            const auto exit = host.session->poll();
-            const std::string bytes = host.session->read(50);
-            if (const Status taken = mirror.take(bytes); !taken)
-                return taken;
-            if (exit && bytes.empty())
-                break;
-        }
-        if (!mirror.ended())
-            return failed(fmt::format("what ranks wrote on {} did not come", host.target.address));
+    std::vector<bool> told; // all of them first: those that wait for their turn hear nothing
+    for (const Host &host : m_hosts)
+        told.push_back(host.joined && host.session->say(kEnd));
+    Status wrong;
+    for (std::size_t i = 0; i < m_hosts.size(); ++i) {
+        const Status came = told[i]
+            ? fetchFrom(m_hosts[i], folder, stop)
+            : Status(failed(
+                fmt::format("what ranks wrote on {} did not come: its guard has ended", m_hosts[i].target.address)));
+        if (!came && came.error().code == ErrorCode::Cancelled)
+            return came;
+        if (wrong)
+            wrong = came;
     }
-    return {};
+    return wrong;
+}
+
+Status JoinedHosts::fetchFrom(Host &host, const std::string &folder, const std::atomic<bool> &stop)
+{
+    Mirror mirror(folder, [](std::string_view) {});
+    const auto until = std::chrono::steady_clock::now() + 60s;
+    while (!mirror.ended() && std::chrono::steady_clock::now() < until) {
+        const auto exit = host.session->poll();
+        const std::string bytes = host.session->read(50);
+        if (const Status taken = mirror.take(bytes); !taken)
+            return taken;
+        if (exit && bytes.empty())
+            break;
+        if (stop.load())
+            return cancelled();
+    }
+    return mirror.ended() ? Status() : failed(fmt::format("what ranks wrote on {} did not come", host.target.address));
 }
 
 } // namespace planloom::remote

@@ -42,8 +42,9 @@ public:
     void tend();
     /// The first host whose session ended.
     [[nodiscard]] std::optional<Error> lost() const;
-    /// Brings what ranks wrote there into @p folder.
-    Status fetch(const std::string &folder);
+    /// Brings what ranks wrote there into @p folder, once they have ended; tend() no more. Errors: Failed, naming the
+    /// first host of which not all came, while that of the others is there; Cancelled.
+    Status fetch(const std::string &folder, const std::atomic<bool> &stop);
 
 private:
     struct Host {
@@ -56,6 +57,7 @@ private:
     Result<std::vector<std::int32_t>> joinEach(const std::vector<agent::PlanHost> &hosts, std::size_t nodes,
                                                const std::string &request, const std::string &socket,
                                                const std::atomic<bool> &stop, const Prepare &prepare);
+    Status fetchFrom(Host &host, const std::string &folder, const std::atomic<bool> &stop);
     Result<int> joinOne(Host &host, const std::string &request, const std::string &socket,
                         const std::atomic<bool> &stop);
 

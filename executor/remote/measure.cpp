@@ -230,7 +230,7 @@ Result<std::string> linksOnHosts(const cluster::Cluster &cluster, const std::vec
         endMeeting(meeting); // ranks that mpirun has not ended
         return ran.error();
     }
-    if (const Status came = hosts.fetch(folder); !came)
+    if (const Status came = hosts.fetch(folder, stop); !came)
         return came.error();
     return readFile(folder + "/links.json");
 }
