@@ -174,10 +174,35 @@ bool isOnProcessor(const program::Program &program, const plan::Subject &subject
     return subject.cluster->typeOf(program.ranks[rank].device).isProcessor();
 }
 
-/// The ranks that are measured together: all, or, on a GPU, one of each body.
+bool areApart(const cluster::Cluster &cluster)
+{
+    return std::ranges::any_of(cluster.nodes(), [](const cluster::Node &node) { return !node.host.address.empty(); });
+}
+
+/// The ranks of each machine; of machines whose ranks do the same, one.
+std::vector<std::vector<RankId>> groupsOfMachines(const program::Program &program, const cluster::Cluster &cluster)
+{
+    std::map<std::int32_t, std::vector<RankId>> machines;
+    for (std::size_t r = 0; r < program.ranks.size(); ++r)
+        machines[cluster.device(program.ranks[r].device).node.value].push_back(RankId(static_cast<std::int64_t>(r)));
+    std::set<std::vector<std::size_t>> seen;
+    std::vector<std::vector<RankId>> groups;
+    for (const auto &[node, ranks] : machines) {
+        std::vector<std::size_t> bodies;
+        for (const RankId rank : ranks)
+            bodies.push_back(program.ranks[rank.index()].bodies.front().index());
+        if (seen.insert(bodies).second)
+            groups.push_back(ranks);
+    }
+    return groups;
+}
+
+/// The ranks that are measured together: all of a machine, or, on a GPU, one of each body.
 std::vector<std::vector<RankId>> groupsOf(const program::Program &program, const plan::Subject &subject,
                                           const Place &place)
 {
+    if (!place.gpu && areApart(*subject.cluster))
+        return groupsOfMachines(program, *subject.cluster);
     std::vector<std::vector<RankId>> groups(place.gpu ? 0 : 1);
     std::set<std::size_t> bodies;
     for (std::size_t r = 0; r < program.ranks.size(); ++r) {
@@ -207,6 +232,17 @@ std::vector<std::int64_t> samplesOf(const plan::Plan &plan)
 }
 
 int ranksOf(const plan::Plan &plan) { return static_cast<int>(plan::devicesOf(plan).size()); }
+
+int ranksOfMachine(const plan::Plan &plan, const cluster::Cluster &cluster)
+{
+    if (!areApart(cluster))
+        return ranksOf(plan);
+    std::map<std::int32_t, int> ranks;
+    int most = 0;
+    for (const DeviceId device : plan::devicesOf(plan))
+        most = std::max(most, ++ranks[cluster.device(device).node.value]);
+    return most;
+}
 
 Result<cost::Profile> profileModel(const std::shared_ptr<const graph::Graph> &graph, const ProfileOptions &options,
                                    Progress &progress)
@@ -263,7 +299,7 @@ Result<cost::Profile> profilePlan(const plan::Plan &plan, const plan::Subject &s
         return program.error();
     ProfileOptions how = options;
     how.optimizer = plan.optimizer;
-    cost::Profile profile = begunProfile(*subject.graph, options, *place, static_cast<int>(program->ranks.size()));
+    cost::Profile profile = begunProfile(*subject.graph, options, *place, ranksOfMachine(plan, *subject.cluster));
     KernelTimes kernels;
     for (const std::vector<RankId> &ranks : groupsOf(*program, subject, *place)) {
         Measurement measurement(*program, ranks, *subject.graph, *needs, how, place->device());

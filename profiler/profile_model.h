@@ -38,9 +38,13 @@ struct ProfileOptions {
 std::vector<std::int64_t> samplesOf(const plan::Plan &plan);
 /// Workers that a plan starts: its devices, each once.
 int ranksOf(const plan::Plan &plan);
+/// Those of them that share a machine, at most: all, where the cluster's nodes have no addresses, as all start on one
+/// then.
+int ranksOfMachine(const plan::Plan &plan, const cluster::Cluster &cluster);
 
 /// Measures the kernels of @p plan's ranks, on processors all ranks at the same time, on threads, on a GPU those that
-/// have GPUs in the plan one after another: Profile::kernels, for every
+/// have GPUs in the plan one after another; where nodes have addresses, those of one machine at a time, each kind of
+/// machine once: Profile::kernels, for every
 /// operator of every rank, and in Profile::extra optimizer_seconds_per_parameter and busy_slowdown. The sizes are those
 /// of the plan's slices; `samples` and `ranks` of
 /// @p options do not count. Errors: as of profileModel, and those of compiling the plan.

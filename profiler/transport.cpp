@@ -6,6 +6,7 @@
 #include "executor/comm/mpi_communicator.h"
 #include "executor/runtime/affinity.h"
 #include "executor/runtime/rest.h"
+#include "profiler/link_times.h"
 #include "profiler/measurement.h"
 #include "profiler/shared_core_work.h"
 
@@ -73,18 +74,74 @@ public:
             if (!group)
                 return group.error();
             for (std::size_t kind = 0; kind < cost::kCollectives; ++kind) {
-                if (const Status status = collective(static_cast<Collective>(kind), *group, members); !status)
+                const auto which = static_cast<Collective>(kind);
+                const std::string curve = cost::curveName(which, static_cast<std::size_t>(members));
+                if (const Status status = collective(which, *group, members, curve); !status)
                     return status.error();
             }
         }
-        if (const Status status = m_comm.size() > 1 ? messages() : Status(); !status)
+        if (const Status status = m_comm.size() > 1 ? messages(0, 1, cost::kMessageCurve) : Status(); !status)
             return status.error();
         if (const Status status = m_comm.size() > 1 ? besideWork() : Status(); !status)
             return status.error();
         return m_comm.rank() == 0 ? TransportFigures{std::move(m_curves), m_onCores} : TransportFigures{};
     }
 
+    /// Of measureLinks().
+    Result<LinkTimes> links(std::span<const int> nodes)
+    {
+        std::map<int, std::vector<int>> ranks; // of each machine
+        for (std::size_t rank = 0; rank < nodes.size(); ++rank)
+            ranks[nodes[rank]].push_back(static_cast<int>(rank));
+        if (const Status status = m_comm.size() > 1 ? sizePieces() : Status(); !status)
+            return status.error();
+        LinkTimes times;
+        std::vector<int> firsts;
+        for (const auto &[node, own] : ranks) {
+            firsts.push_back(own.front());
+            if (own.size() < 2)
+                continue;
+            if (const Status status = ring(own, {node}, times); !status)
+                return status.error();
+            if (const Status status = pair(own[0], own[1], node, node, times); !status)
+                return status.error();
+        }
+        std::vector<int> all;
+        for (const auto &[node, own] : ranks)
+            all.push_back(node);
+        if (const Status status = all.size() > 1 ? ring(firsts, all, times) : Status(); !status)
+            return status.error();
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            for (std::size_t j = i + 1; j < all.size(); ++j) {
+                if (const Status status = pair(firsts[i], firsts[j], all[i], all[j], times); !status)
+                    return status.error();
+            }
+        }
+        return m_comm.rank() == 0 ? times : LinkTimes{};
+    }
+
 private:
+    Status ring(const std::vector<int> &ranks, const std::vector<int> &nodes, LinkTimes &times)
+    {
+        const Result<comm::Group> made = m_comm.makeGroup(ranks);
+        if (!made)
+            return made.error();
+        const bool member = std::ranges::find(ranks, m_comm.rank()) != ranks.end();
+        const auto members = static_cast<int>(ranks.size());
+        m_curves.clear();
+        const Status measured = collective(Collective::AllReduce, member ? *made : comm::Group{}, members, {});
+        times.rings.push_back({nodes, members, std::move(m_curves[std::string()])});
+        return measured;
+    }
+
+    Status pair(int a, int b, int nodeA, int nodeB, LinkTimes &times)
+    {
+        m_curves.clear();
+        const Status measured = messages(a, b, {});
+        times.pairs.push_back({nodeA, nodeB, std::move(m_curves[std::string()])});
+        return measured;
+    }
+
     /// The own one; without an index: none. Where ranks share cores all of them are in one, as each core's other ranks
     /// are at work, too, in a run; else one group has the machine for itself.
     Result<comm::Group> makeGroups(int members)
@@ -104,7 +161,7 @@ private:
 
     [[nodiscard]] bool sharesCores() const { return m_options.cores > 0 && m_comm.size() > m_options.cores; }
 
-    Status collective(Collective kind, comm::Group group, int members)
+    Status collective(Collective kind, comm::Group group, int members, const std::string &curve)
     {
         const bool parts =
             kind != Collective::AllReduce && kind != Collective::Broadcast; // the whole data is a part of each member
@@ -116,8 +173,7 @@ private:
                 return request ? m_comm.wait(*request, kDeadline, cost::name(kind)) : Status(request.error());
             };
             const int inARow = kind == Collective::Broadcast ? 1 : kInARow; // its root does not wait for the others
-            const Point point{cost::curveName(kind, static_cast<std::size_t>(members)), bytes, sharesCores(), inARow,
-                              1};
+            const Point point{curve, bytes, sharesCores(), inARow, 1};
             const Result<double> round = measure(point, once);
             if (!round)
                 return round.error();
@@ -141,14 +197,17 @@ private:
     }
 
     /// There and back between two ranks; half of it is a message.
-    Status messages()
+    Status messages(int first, int second, const std::string &curve)
     {
         for (std::int64_t bytes = kFirstBytes; bytes <= m_options.mostBytes; bytes *= kFactor) {
             const auto once = [&]() -> Status {
-                for (int turn = 0; turn < 2 && m_comm.rank() < 2; ++turn) {
-                    const bool sends = m_comm.rank() == turn;
-                    Result<comm::Request> request = sends ? m_comm.isend(m_data.data(), bytes, 1 - m_comm.rank(), kTag)
-                                                          : m_comm.irecv(m_more.data(), bytes, 1 - m_comm.rank(), kTag);
+                const int own = m_comm.rank();
+                if (own != first && own != second)
+                    return {};
+                const int other = own == first ? second : first;
+                for (const int from : {first, second}) {
+                    Result<comm::Request> request = own == from ? m_comm.isend(m_data.data(), bytes, other, kTag)
+                                                                : m_comm.irecv(m_more.data(), bytes, other, kTag);
                     if (const Status status =
                             request ? m_comm.wait(*request, kDeadline, "a message") : Status(request.error());
                         !status)
@@ -156,7 +215,7 @@ private:
                 }
                 return {};
             };
-            const Result<double> round = measure({cost::kMessageCurve, bytes, false, 1, 2}, once);
+            const Result<double> round = measure({curve, bytes, false, 1, 2}, once);
             if (!round)
                 return round.error();
             if (*round > m_options.longRound)
@@ -365,6 +424,14 @@ Result<TransportFigures> measureTransport(comm::Communicator &communicator, cons
     return Transport(communicator, options).run();
 }
 
+Result<LinkTimes> measureLinks(comm::Communicator &communicator, std::span<const int> nodes,
+                               const TransportOptions &options)
+{
+    if (std::ssize(nodes) != communicator.size())
+        return badInput("a machine is to be named for each rank");
+    return Transport(communicator, options).links(nodes);
+}
+
 std::string transportText(const TransportFigures &figures)
 {
     cost::Profile profile;
@@ -396,21 +463,29 @@ void addTransport(cost::Profile &profile, TransportFigures figures)
     profile.extra[cost::kCoreDelay] = figures.onCores.delay.value();
 }
 
-Status measureTransportAsRank(const std::string &file)
+Status measureTransportAsRank(const std::string &file, std::span<const int> nodes)
 {
     auto communicator = comm::joinMpi();
     if (!communicator)
         return communicator.error();
     TransportOptions options;
     options.cores = runtime::coresHere(); // before this rank has a part of them alone
+    // Ranks that are machines apart share no cores, however many they are.
+    if (std::ssize((*communicator)->sharers()) <= options.cores)
+        options.cores = 0;
     runtime::pinToShare((*communicator)->rank(), (*communicator)->sharers());
     runtime::sleepExactly(); // as ranks of a run
-    Status status;
-    const auto figures = measureTransport(**communicator, options);
-    if (!figures)
-        status = figures.error();
-    else if ((*communicator)->rank() == 0)
-        status = writeFileAtomically(file, transportText(*figures));
+    Result<std::string> text = std::string();
+    if (nodes.empty()) {
+        const auto figures = measureTransport(**communicator, options);
+        text = figures ? Result<std::string>(transportText(*figures)) : figures.error();
+    } else {
+        const auto times = measureLinks(**communicator, nodes, options);
+        text = times ? Result<std::string>(linksText(*times)) : times.error();
+    }
+    Status status = text ? Status() : text.error();
+    if (status && (*communicator)->rank() == 0)
+        status = writeFileAtomically(file, *text);
     if (status)
         status = (*communicator)->barrier(kDeadline);
     if (!status)

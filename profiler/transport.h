@@ -5,6 +5,7 @@
 #include "executor/comm/communicator.h"
 
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,8 @@ Result<TransportFigures> transportFromText(const std::string &text);
 /// Into @p profile.
 void addTransport(cost::Profile &profile, TransportFigures figures);
 
-/// This process as one of the ranks that an MPI launcher started: pins itself, measures, and rank 0 writes @p file.
-Status measureTransportAsRank(const std::string &file);
+/// This process as one of the ranks that an MPI launcher started: pins itself, measures, and rank 0 writes @p file:
+/// transportText(), or, where @p nodes has a machine for each rank, linksText() (link_times.h).
+Status measureTransportAsRank(const std::string &file, std::span<const int> nodes = {});
 
 } // namespace planloom::profiler

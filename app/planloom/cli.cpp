@@ -354,7 +354,8 @@ void addProfile(Command &command)
 {
     ProfileOptions &options = command.profile;
     CLI::App *verb =
-        addVerb(command, "profile", "Measure how long a model's operators take on a device of this machine",
+        addVerb(command, "profile",
+                "Measure how long a model's operators take on a device, and what links between machines carry",
                 "planloom profile --model zoo:gpt-nano --device cpu --samples 4 -o nano.profile.json",
                 [&command](Output &output) { return profile(command.profile, output); });
     CLI::Option *model = verb->add_option("--model", options.model, kModel);
@@ -364,12 +365,25 @@ void addProfile(Command &command)
                      "Count the rows that its steps look up of the plan's tables (exchange embrace)")
         ->type_name("DATA")
         ->needs(plan);
-    plan->type_name("PLAN")
-        ->excludes(model)
-        ->excludes(addSequence(verb, options.sequence))
-        ->excludes(addLoss(verb, options.loss));
-    verb->add_option("--graph", options.graph, "Graph that the plan samples: measure its samplers and stores, too")
-        ->type_name("FOLDER");
+    CLI::Option *loss = addLoss(verb, options.loss);
+    plan->type_name("PLAN")->excludes(model)->excludes(addSequence(verb, options.sequence))->excludes(loss);
+    CLI::Option *graph =
+        verb->add_option("--graph", options.graph, "Graph that the plan samples: measure its samplers and stores, too")
+            ->type_name("FOLDER");
+    CLI::Option *on = verb->add_option("--on", options.on,
+                                       "Measure on another machine: a target's name (planloom targets) or "
+                                       "ssh://user@host[:port]; also the links between the hosts of the plan")
+                          ->type_name("TARGET")
+                          ->excludes(graph)
+                          ->excludes(loss);
+    verb->add_option("--cluster", options.cluster,
+                     "Measure the links of this cluster, whose nodes have addresses that the target reaches")
+        ->type_name("CLUSTER")
+        ->needs(on)
+        ->excludes(plan);
+    verb->add_option("--links", options.links, "Cluster file to write: the cluster with its measured links")
+        ->type_name("FILE")
+        ->needs(on);
     verb->add_option("--device", options.device, "Device to measure on: cpu, or a GPU such as cuda:0")
         ->capture_default_str();
     verb->add_option("--samples", options.samples, "Sizes of a slice to measure, such as 1,4,16")
@@ -713,6 +727,9 @@ void addProcesses(Command &command)
         command.app.add_subcommand("transport", "One of the ranks that measure messages; started by profile")
             ->group("");
     transportVerb->add_option("--out", command.transport.out, "File that rank 0 writes")->required();
+    transportVerb->add_option("--nodes", command.transport.nodes, "Machine of each rank: measure links between them")
+        ->delimiter(',')
+        ->check(CLI::NonNegativeNumber);
     transportVerb->callback([&command] { command.process = [&command] { return transport(command.transport); }; });
 }
 

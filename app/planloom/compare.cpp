@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "app/planloom/link_report.h"
 #include "app/planloom/overlay_report.h"
 #include "app/planloom/report.h"
 #include "app/planloom/sources.h"
@@ -271,6 +272,8 @@ Status compare(const CompareOptions &options, Output &output)
         return compareWithTrace(options.b, options.a, output);
     if (isTraceFile(options.a) || isTraceFile(options.b))
         return compareTraces(options.a, options.b, output);
+    if (isCluster(options.a) && isCluster(options.b))
+        return compareClusters(options.a, options.b, output);
     auto a = load(options.a);
     if (!a)
         return a.error();

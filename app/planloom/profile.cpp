@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "app/planloom/link_report.h"
 #include "app/planloom/sources.h"
 #include "app/planloom/terminal.h"
 #include "app/planloom/verbs.h"
 #include "engine/base/files.h"
 #include "engine/import/import.h"
+#include "engine/import/model_file.h"
 #include "executor/agent/launch.h"
+#include "executor/remote/measure.h"
+#include "profiler/link_times.h"
 #include "profiler/profile_model.h"
 #include "profiler/sampling_times.h"
 #include "profiler/transport.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <unistd.h>
@@ -58,7 +64,7 @@ Result<Task> taskOf(const ProfileOptions &options)
         document->subject.graph = *std::move(whole);
         task.graph = document->subject.graph;
         task.how.samples = profiler::samplesOf(document->plan);
-        task.how.ranks = profiler::ranksOf(document->plan);
+        task.how.ranks = profiler::ranksOfMachine(document->plan, *document->subject.cluster);
         if (!document->plan.admm) // else measured with the plan alone
             task.how.optimizer = document->plan.optimizer;
         else // the same operators, without a parameter server
@@ -180,13 +186,6 @@ Result<cost::Profile> measure(const Task &task, Progress &progress)
                 return sampled.error();
         }
     }
-    if (!task.data.empty()) {
-        progress.report(1, "counting the rows of tables");
-        auto tables = countRows(task);
-        if (!tables)
-            return tables.error();
-        profile->tables = *std::move(tables);
-    }
     if (task.how.ranks > 1 && task.how.device == kProcessors) {
         auto figures = measureBetweenRanks(task.how.ranks, progress);
         if (!figures)
@@ -227,39 +226,186 @@ void printProfile(const cost::Profile &profile, const Task &task, Output &output
         output.line(fmt::format("{:<32} {:.6g}", key, value));
 }
 
+/// Where another machine measures, and what of links.
+struct Away {
+    remote::Target target;
+    std::shared_ptr<const cluster::Cluster> cluster; ///< whose links are measured; nullptr: none
+};
+
+/// @p task: of operators; nullptr: links alone.
+Result<Away> awayOf(const ProfileOptions &options, const Task *task)
+{
+    const auto target = remote::findTarget(options.on, remote::targetsFile());
+    if (!target)
+        return target.error();
+    if (target->isLocal())
+        return badInput("the target local is this machine; leave --on out, or give ssh://user@host");
+    Away away{*target, nullptr};
+    if (!options.cluster.empty()) {
+        const auto cluster = import::loadCluster(options.cluster);
+        if (!cluster)
+            return cluster.error();
+        away.cluster = *cluster;
+    } else if (task != nullptr && task->plan && task->plan->subject.cluster->nodes().size() > 1
+               && !task->plan->subject.cluster->nodes().front().host.address.empty()) {
+        away.cluster = task->plan->subject.cluster;
+    }
+    if (const Status good = away.cluster ? remote::checkLinks(*away.cluster) : Status(); !good)
+        return good.error();
+    if (!options.links.empty() && !away.cluster)
+        return badInput("no links are measured; give --cluster, or --plan with a plan whose nodes have addresses");
+    return away;
+}
+
+Result<remote::OperatorsRequest> requestOf(const ProfileOptions &options)
+{
+    const auto plan = options.plan.empty() ? Result<std::string>(std::string()) : readFile(options.plan);
+    if (!plan)
+        return plan.error();
+    std::error_code unknown;
+    const bool isFile = std::filesystem::is_regular_file(options.model, unknown);
+    return remote::OperatorsRequest{*plan,
+                                    isFile ? absolutePath(options.model) : options.model,
+                                    options.device,
+                                    options.samples,
+                                    options.sequence,
+                                    options.ranks,
+                                    options.threads,
+                                    options.repetitions};
+}
+
+Result<cost::Profile> measureAway(const Away &away, const ProfileOptions &options, Output &output, Progress &progress,
+                                  const std::atomic<bool> &stop)
+{
+    const auto request = requestOf(options);
+    if (!request)
+        return request.error();
+    const auto text = remote::measureOperators(
+        away.target, *request, [&](const std::string &line) { output.note(line); }, import::needsModelFile, progress,
+        stop);
+    if (!text)
+        return text.error();
+    auto profile = cost::profileFromJson(*text);
+    if (profile)
+        profile->source = fmt::format("on {}: {}", away.target.url(), profile->source);
+    return profile;
+}
+
+/// What was measured.
+struct Measurements {
+    std::optional<cost::Profile> profile;
+    std::shared_ptr<const cluster::Cluster> nominal;
+    std::optional<cluster::Cluster> links; ///< the same with measured figures
+};
+
+Result<Measurements> measureAll(const ProfileOptions &options, const Task *task, Output &output,
+                                TerminalProgress &progress)
+{
+    if (options.on.empty()) {
+        auto profile = measure(*task, progress);
+        return profile ? Measurements{*std::move(profile), {}, {}} : Result<Measurements>(profile.error());
+    }
+    const auto away = awayOf(options, task);
+    if (!away)
+        return away.error();
+    std::atomic<bool> stop = false;
+    const InterruptWatch watch([&] { stop = true; });
+    Measurements answer;
+    if (task != nullptr) {
+        auto profile = measureAway(*away, options, output, progress, stop);
+        if (!profile)
+            return profile.error();
+        answer.profile = *std::move(profile);
+    }
+    if (!away->cluster)
+        return answer;
+    const auto text = remote::measureLinks(away->target, *away->cluster, progress, stop);
+    const auto times = text ? profiler::linksFromText(*text, away->cluster->nodes().size())
+                            : Result<profiler::LinkTimes>(text.error());
+    auto links = times ? profiler::withMeasuredLinks(*away->cluster, *times) : Result<cluster::Cluster>(times.error());
+    if (!links)
+        return links.error();
+    answer.nominal = away->cluster;
+    answer.links = *std::move(links);
+    return answer;
+}
+
+/// Writes the profile, and notes it in the workspace.
+Status keepProfile(const cost::Profile &profile, const ProfileOptions &options,
+                   std::optional<store::Workspace> &workspace)
+{
+    const std::string text = cost::toJson(profile);
+    if (!options.out.empty()) {
+        if (auto written = writeFileAtomically(options.out, text); !written)
+            return written;
+    }
+    if (!workspace)
+        return {};
+    const auto put = workspace->put(store::Kind::Profile, fmt::format("{} on {}", profile.model, profile.deviceType),
+                                    options.out, text);
+    return put ? Status() : put.error();
+}
+
+/// The same of measured links.
+Status printLinks(const Measurements &answer, const ProfileOptions &options, Output &output)
+{
+    const std::string text = cluster::toJson(*answer.links);
+    if (!options.links.empty()) {
+        if (auto written = writeFileAtomically(options.links, text + "\n"); !written)
+            return written;
+    }
+    const auto links = reportLinks(*answer.nominal, *answer.links, {"NOMINAL", "MEASURED"}, output);
+    if (!links)
+        return links.error();
+    if (!options.links.empty())
+        output.line("written to " + options.links);
+    nlohmann::ordered_json result{{"links", *links}, {"cluster", nlohmann::ordered_json::parse(text)}};
+    if (answer.profile)
+        result["profile"] = nlohmann::ordered_json::parse(cost::toJson(*answer.profile));
+    output.result(result);
+    return {};
+}
+
 } // namespace
 
 Status profile(const ProfileOptions &options, Output &output)
 {
-    if (auto good = checkWritable(options.out); !good)
-        return good;
-    const auto task = taskOf(options);
+    for (const std::string &path : {options.out, options.links}) {
+        if (auto good = checkWritable(path); !good)
+            return good;
+    }
+    const bool linksAlone = !options.cluster.empty() && options.model.empty();
+    if (linksAlone && !options.out.empty())
+        return badInput("links alone are no profile; write them with --links, or give --model, too");
+    const auto task = linksAlone ? Result<Task>(Task()) : taskOf(options);
     if (!task)
         return task.error();
     auto workspace = openWorkspace(options.workspace);
     if (!workspace)
         return workspace.error();
     TerminalProgress progress(output.showsProgress());
-    const auto measured = measure(*task, progress);
+    auto answer = measureAll(options, linksAlone ? nullptr : &*task, output, progress);
+    if (answer && answer->profile && !task->data.empty()) {
+        progress.report(1, "counting the rows of tables");
+        auto tables = countRows(*task);
+        if (tables)
+            answer->profile->tables = *std::move(tables);
+        else
+            answer = tables.error();
+    }
     progress.clear();
-    if (!measured)
-        return measured.error();
-    const std::string text = cost::toJson(*measured);
-    if (!options.out.empty()) {
-        if (auto written = writeFileAtomically(options.out, text); !written)
-            return written;
+    if (!answer)
+        return answer.error();
+    if (answer->profile) {
+        if (const Status kept = keepProfile(*answer->profile, options, *workspace); !kept)
+            return kept;
+        printProfile(*answer->profile, *task, output);
+        if (!options.out.empty())
+            output.line("written to " + options.out);
     }
-    if (*workspace) {
-        if (const auto put =
-                (*workspace)
-                    ->put(store::Kind::Profile, fmt::format("{} on {}", measured->model, measured->deviceType),
-                          options.out, text);
-            !put)
-            return put.error();
-    }
-    printProfile(*measured, *task, output);
-    if (!options.out.empty())
-        output.line("written to " + options.out);
+    if (answer->links)
+        return printLinks(*answer, options, output);
+    const std::string text = cost::toJson(*answer->profile);
     output.json(text.substr(0, text.find_last_not_of('\n') + 1));
     return {};
 }

@@ -7,7 +7,7 @@ namespace planloom::cli {
 
 int transport(const TransportOptions &options)
 {
-    const Status measured = profiler::measureTransportAsRank(options.out);
+    const Status measured = profiler::measureTransportAsRank(options.out, options.nodes);
     if (!measured)
         log(LogLevel::Error, measured.error().text());
     return measured ? 0 : 1;

@@ -120,6 +120,9 @@ struct ProfileOptions {
     int repetitions = 0;
     std::string out;
     std::string workspace;
+    std::string on;      ///< target to measure on; empty: this machine
+    std::string cluster; ///< whose links are measured; empty: those of the plan's hosts
+    std::string links;   ///< cluster file to write, with measured links; empty: none
 };
 Status profile(const ProfileOptions &options, Output &output);
 
@@ -243,6 +246,7 @@ int worker(const WorkerOptions &options);
 /// Command line of `transport`, which `profile` starts on every rank.
 struct TransportOptions {
     std::string out;
+    std::vector<int> nodes; ///< of each rank, whose links are measured; empty: curves of one machine
 };
 /// One of the ranks that `profile` starts to measure messages and collectives; its exit status.
 int transport(const TransportOptions &options);

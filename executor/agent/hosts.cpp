@@ -35,11 +35,12 @@ std::vector<std::pair<const cluster::Host *, int>> distinctHosts(std::span<const
 
 } // namespace
 
-Result<std::vector<PlanHost>> hostsOf(const plan::Document &document)
+namespace {
+
+Result<std::vector<PlanHost>> hostsOfDevices(const cluster::Cluster &cluster, std::span<const DeviceId> devices)
 {
-    const cluster::Cluster &cluster = *document.subject.cluster;
     std::map<std::int32_t, int> ranks;
-    for (const DeviceId device : plan::devicesOf(document.plan))
+    for (const DeviceId device : devices)
         ++ranks[cluster.device(device).node.value];
     std::vector<PlanHost> hosts;
     const cluster::Node *without = nullptr;
@@ -67,6 +68,21 @@ Result<std::vector<PlanHost>> hostsOf(const plan::Document &document)
                                         at->second, host.name, host.host.address));
     }
     return hosts;
+}
+
+} // namespace
+
+Result<std::vector<PlanHost>> hostsOf(const plan::Document &document)
+{
+    return hostsOfDevices(*document.subject.cluster, plan::devicesOf(document.plan));
+}
+
+Result<std::vector<PlanHost>> hostsOf(const cluster::Cluster &cluster)
+{
+    std::vector<DeviceId> devices;
+    for (const cluster::Device &device : cluster.devices())
+        devices.push_back(device.id);
+    return hostsOfDevices(cluster, devices);
 }
 
 Status checkOnHosts(const plan::Plan &plan, const run::Settings &settings)

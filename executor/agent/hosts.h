@@ -22,6 +22,8 @@ struct PlanHost {
 /// Machines of the plan's devices, in the order of the cluster's nodes; empty: none has an address, or there is one
 /// only. Errors: BadInput (some have an address and some have none, an IPv6 address, one address for two of them).
 Result<std::vector<PlanHost>> hostsOf(const plan::Document &document);
+/// The same of a cluster whose devices are all used.
+Result<std::vector<PlanHost>> hostsOf(const cluster::Cluster &cluster);
 /// Whether a run of several hosts can do what is asked. Error: Unsupported (checkpoints, and plans whose ranks write
 /// files that others read: roles, ADMM, courses by measured times).
 Status checkOnHosts(const plan::Plan &plan, const run::Settings &settings);

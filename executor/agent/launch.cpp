@@ -155,8 +155,8 @@ Result<Command> ranksCommand(int ranks, const std::vector<std::string> &argument
     return mpirunCommand(static_cast<std::size_t>(ranks), arguments, scratch.path());
 }
 
-Result<Command> workersCommand(std::span<const RankPlace> places, const std::string &runFolder,
-                               const std::string &meetingFolder, const std::string &token)
+Result<Command> ranksOnHostsCommand(std::span<const RankPlace> places, const std::vector<std::string> &arguments,
+                                    const std::string &runFolder, const std::string &meetingFolder)
 {
     Status written = writeFileAtomically(runFolder + "/hosts", hostFile(places));
     if (written)
@@ -164,8 +164,7 @@ Result<Command> workersCommand(std::span<const RankPlace> places, const std::str
     if (!written)
         return written.error();
     const std::string run = meetingFolder + "/run";
-    auto command = mpirunCommand(places.size(), {"worker", "--run-dir", run, "--agent", socketOf(meetingFolder)},
-                                 meetingFolder + "/memory");
+    auto command = mpirunCommand(places.size(), arguments, meetingFolder + "/memory");
     if (!command)
         return command;
     const std::vector<std::string> launch{
@@ -178,7 +177,17 @@ Result<Command> workersCommand(std::span<const RankPlace> places, const std::str
         "--mca", "oob_tcp_keepalive_time", "3", "--mca", "oob_tcp_keepalive_intvl", "1", "--mca",
         "oob_tcp_keepalive_probes", "6"};
     command->arguments.insert(command->arguments.begin(), launch.begin(), launch.end());
-    addToken(*command, token);
+    return command;
+}
+
+Result<Command> workersCommand(std::span<const RankPlace> places, const std::string &runFolder,
+                               const std::string &meetingFolder, const std::string &token)
+{
+    auto command =
+        ranksOnHostsCommand(places, {"worker", "--run-dir", meetingFolder + "/run", "--agent", socketOf(meetingFolder)},
+                            runFolder, meetingFolder);
+    if (command)
+        addToken(*command, token);
     return command;
 }
 

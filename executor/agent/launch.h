@@ -43,9 +43,12 @@ private:
 Result<Command> workerCommand(std::span<const std::int32_t> nodes, const std::string &runFolder,
                               const std::string &socketPath, const std::string &token, const Scratch &scratch);
 
-/// The command that starts a worker at each of @p places by mpirun, over ssh. The run's folder gets `hosts` and
-/// `ranks`, what Open MPI is told; every path that another host is told of is beneath @p meetingFolder. Errors: those
-/// of workerCommand().
+/// The command that starts a process of planloom with @p arguments at each of @p places by mpirun, over ssh. @p
+/// runFolder gets `hosts` and `ranks`, what Open MPI is told; every path that another host is told of is beneath @p
+/// meetingFolder. Errors: those of workerCommand().
+Result<Command> ranksOnHostsCommand(std::span<const RankPlace> places, const std::vector<std::string> &arguments,
+                                    const std::string &runFolder, const std::string &meetingFolder);
+/// The same for workers.
 Result<Command> workersCommand(std::span<const RankPlace> places, const std::string &runFolder,
                                const std::string &meetingFolder, const std::string &token);
 

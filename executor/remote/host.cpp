@@ -9,6 +9,7 @@
 #include "executor/remote/follow.h"
 #include "executor/remote/guard.h"
 #include "executor/remote/items.h"
+#include "executor/remote/measure.h"
 #include "executor/remote/places.h"
 
 #include <chrono>
@@ -233,15 +234,12 @@ Status writeSettings(JsonReader &reader, const std::string &folder, const std::s
     return done ? writeFileAtomically(folder + "/more.json", more.dump()) : done;
 }
 
-/// plan.json, request.json and more.json of a kept run.
-Status writeRun(JsonReader &reader, const std::string &folder)
+/// The request's plan, with the model's file that is here.
+Result<std::string> planIn(JsonReader &reader)
 {
-    const auto data = itemPath(reader, "data");
-    if (!data)
-        return data.error();
     auto plan = parseJson(reader.text("plan"));
     if (reader.failed() || !plan)
-        return reader.failed() ? reader.failure() : plan.error();
+        return reader.failed() ? reader.failure().error() : plan.error();
     if (reader.has("model")) {
         const auto model = itemPath(reader, "model");
         if (!model)
@@ -249,8 +247,76 @@ Status writeRun(JsonReader &reader, const std::string &folder)
         if (plan->is_object() && plan->contains("model") && (*plan)["model"].is_object())
             (*plan)["model"]["source"] = *model;
     }
-    const Status done = writeFileAtomically(folder + "/plan.json", plan->dump());
+    return plan->dump();
+}
+
+/// plan.json, request.json and more.json of a kept run.
+Status writeRun(JsonReader &reader, const std::string &folder)
+{
+    const auto data = itemPath(reader, "data");
+    if (!data)
+        return data.error();
+    const auto plan = planIn(reader);
+    if (!plan)
+        return plan.error();
+    const Status done = writeFileAtomically(folder + "/plan.json", *plan);
     return done ? writeSettings(reader, folder, *data, false) : done;
+}
+
+/// The device of `planloom profile`: "cpu" or "cuda:N".
+bool isDevice(std::string_view text)
+{
+    constexpr std::string_view kGpu = "cuda:";
+    if (!text.starts_with(kGpu))
+        return text == "cpu";
+    const std::string_view number = text.substr(kGpu.size());
+    return !number.empty() && number.size() < 4 && number.find_first_not_of("0123456789") == number.npos;
+}
+
+Status measureOperators(JsonReader &reader)
+{
+    constexpr std::int64_t kMost = 1 << 20;
+    OperatorsRequest request;
+    request.device = reader.text("device");
+    reader.list("samples", [&](JsonReader &entry) { request.samples.push_back(entry.asInteger(1, kMost)); });
+    request.sequence = reader.integer("sequence", 0, kMost);
+    request.ranks = static_cast<int>(reader.integer("ranks", 0, kMost));
+    request.threads = static_cast<int>(reader.integer("threads", 0, kMost));
+    request.repetitions = static_cast<int>(reader.integer("repetitions", 0, kMost));
+    request.model = reader.text("model_name");
+    const bool ofPlan = !reader.text("plan").empty();
+    if (const Status good = reader.failure(); !good)
+        return good;
+    if (!isDevice(request.device))
+        return badInput("the device is neither cpu nor cuda:N");
+    if (!ofPlan && !reader.has("model") && !request.model.starts_with("zoo:"))
+        return badInput("the model's file did not come");
+    const auto given = ofPlan ? planIn(reader)
+        : reader.has("model") ? itemPath(reader, "model")
+                              : Result<std::string>(request.model);
+    if (!given)
+        return given.error();
+    (ofPlan ? request.plan : request.model) = *given;
+    const auto profile = measureOperatorsHere(request);
+    if (!profile)
+        return profile.error();
+    reply({{"profile", *profile}});
+    return {};
+}
+
+Status measureLinks(JsonReader &reader)
+{
+    const std::string id = reader.text("run"), text = reader.text("cluster");
+    if (reader.failed() || !isRunId(id))
+        return badInput("the request names no run");
+    const auto cluster = cluster::clusterFromJson(text);
+    if (!cluster)
+        return cluster.error();
+    const auto links = measureLinksHere(*cluster, id);
+    if (!links)
+        return links.error();
+    reply({{"links", *links}});
+    return {};
 }
 
 /// `planloom host --keep ID`, without this session. Error: Io.
@@ -427,11 +493,15 @@ Status answer(const std::vector<std::string> &gpus)
             return {};
         }
         return joinMeeting(
-            folder, [&](const std::string &run) { return writeRun(reader, run); },
+            folder, [&](const std::string &run) { return reader.has("plan") ? writeRun(reader, run) : Status(); },
             [](int cores) {
                 reply({{"cores", cores}});
             });
     }
+    if (request == "operators")
+        return measureOperators(reader);
+    if (request == "links")
+        return measureLinks(reader);
     if (request == "resume")
         return resume(reader);
     if (request == "clean")

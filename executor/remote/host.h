@@ -14,8 +14,11 @@ namespace planloom::remote {
 ///     keep {items}                   what was sent is checked and put in the cache
 ///     start {plan, settings, ...}    a run, by a process that goes on without the session (kept_run.h); its id
 ///     stop {run}                     the run ends after its step; asked twice, by force
-///     join {run, plan, ...}          a host's part in a run over several (guard.h), until standard input ends
+///     join {run, plan, ...}          a host's part in a run over several (guard.h), until standard input ends; in a
+///                                    measurement without a plan
 ///     leave {run}                    what a join has left is removed
+///     operators {plan | model, ...}  what `planloom profile` measures (measure.h), as long as standard input lasts
+///     links {run, cluster}           what the links between a cluster's hosts carry, likewise
 ///     resume {run, settings, ...}    a run that has ended goes on where its newest checkpoint is, kept likewise
 ///     clean {days}                   removes what ended runs have left (clean.h)
 ///     follow {run, have, checkpoints} its files as they grow (follow.h), until it ends or standard input does

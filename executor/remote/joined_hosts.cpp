@@ -69,41 +69,72 @@ Status JoinedHosts::join(agent::TrainRequest &request, const std::string &id, co
     if (!load)
         return load.error();
     m_id = id;
-    request.meeting.folder = agent::meetingFolder(id);
-    request.meeting.cores.assign(document->subject.cluster->nodes().size(), 0);
     const std::string message = runRequest("join", request, *load, id);
-    m_hosts.reserve(hosts->size());
-    for (const agent::PlanHost &host : *hosts) {
-        std::int32_t &cores = request.meeting.cores[static_cast<std::size_t>(host.node)];
+    auto cores = joinEach(*hosts, document->subject.cluster->nodes().size(), message, socket, stop,
+                          [&](const Target &target, const std::string &address) {
+                              const Note noteHost = [&](const std::string &line) { note(address + ": " + line); };
+                              return sendLoad(target, *load, noteHost, stop);
+                          });
+    if (!cores)
+        return cores.error();
+    request.meeting.folder = agent::meetingFolder(id);
+    request.meeting.cores = *std::move(cores);
+    return {};
+}
+
+Result<std::vector<std::int32_t>> JoinedHosts::joinAll(const std::vector<agent::PlanHost> &hosts, std::size_t nodes,
+                                                       const std::string &id, const std::atomic<bool> &stop)
+{
+    m_id = id;
+    const std::string message = nlohmann::json{{"do", "join"}, {"run", id}}.dump();
+    return joinEach(hosts, nodes, message, {}, stop, [&](const Target &target, const std::string &) {
+        const auto same = askSameVersion(target, R"({"do":"describe"})", kAnswerSeconds, &stop);
+        return same ? Status() : same.error();
+    });
+}
+
+/// @p prepare: before a host is joined.
+Result<std::vector<std::int32_t>> JoinedHosts::joinEach(const std::vector<agent::PlanHost> &hosts, std::size_t nodes,
+                                                        const std::string &request, const std::string &socket,
+                                                        const std::atomic<bool> &stop, const Prepare &prepare)
+{
+    std::vector<std::int32_t> cores(nodes, 0);
+    for (const agent::PlanHost &host : hosts) {
+        const auto node = static_cast<std::size_t>(host.node);
         if (isThisMachine(host.host.address)) {
-            cores = coresAllowed();
+            cores[node] = coresAllowed();
             continue;
         }
         auto target = targetOf(host.host);
         if (!target)
             return target.error();
-        const Note noteHost = [&](const std::string &line) { note(host.host.address + ": " + line); };
-        if (const Status sent = sendLoad(*target, *load, noteHost, stop); !sent)
-            return sent;
-        const auto joined = joinOne(m_hosts.emplace_back(Host{*std::move(target), {}}), message, socket, stop);
+        if (const Status ready = prepare(*target, host.host.address); !ready)
+            return ready.error();
+        m_hosts.push_back({*std::move(target), node, {}, false});
+    }
+    // What travels may take long; guards that hear nothing meanwhile would go.
+    for (Host &host : m_hosts) {
+        const auto joined = joinOne(host, request, socket, stop);
         if (!joined)
             return joined.error();
-        cores = *joined;
+        host.joined = true;
+        cores[host.node] = *joined;
     }
-    return {};
+    return cores;
 }
 
 /// The number of its cores.
 Result<int> JoinedHosts::joinOne(Host &host, const std::string &request, const std::string &socket,
                                  const std::atomic<bool> &stop)
 {
-    auto session = Session::open(host.target, request, agent::socketOf(agent::meetingFolder(m_id)), socket);
+    auto session = Session::openToHost(host.target, request, agent::socketOf(agent::meetingFolder(m_id)), socket);
     if (!session)
         return session.error();
     host.session.emplace(*std::move(session));
     std::string output;
     const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(kAnswerSeconds);
     while (true) {
+        tend();
         const auto exit = host.session->poll();
         const std::string bytes = host.session->read(50);
         output += bytes;
@@ -131,6 +162,8 @@ Result<int> JoinedHosts::joinOne(Host &host, const std::string &request, const s
         }
         if (stop.load())
             return cancelled();
+        if (const auto other = lost())
+            return *other;
         if (std::chrono::steady_clock::now() > until)
             return failed(fmt::format("{}: no answer for {:.0f} s", host.target.url(), kAnswerSeconds));
     }
@@ -143,7 +176,7 @@ void JoinedHosts::tend()
     if (say)
         m_said = now;
     for (Host &host : m_hosts) {
-        if (!host.session)
+        if (!host.joined)
             continue;
         const auto exit = host.session->poll();
         host.session->read(0); // a guard says nothing
@@ -164,25 +197,40 @@ std::optional<Error> JoinedHosts::lost() const
     return m_lost;
 }
 
-Status JoinedHosts::fetch(const std::string &folder)
+Status JoinedHosts::fetch(const std::string &folder, const std::atomic<bool> &stop)
 {
-    for (Host &host : m_hosts) {
-        if (!host.session || !host.session->say(kEnd))
-            continue;
-        Mirror mirror(folder, [](std::string_view) {});
-        const auto until = std::chrono::steady_clock::now() + 60s;
-        while (!mirror.ended() && std::chrono::steady_clock::now() < until) {
-            const auto exit = host.session->poll();
-            const std::string bytes = host.session->read(50);
-            if (const Status taken = mirror.take(bytes); !taken)
-                return taken;
-            if (exit && bytes.empty())
-                break;
-        }
-        if (!mirror.ended())
-            return failed(fmt::format("what ranks wrote on {} did not come", host.target.address));
+    std::vector<bool> told; // all of them first: those that wait for their turn hear nothing
+    for (const Host &host : m_hosts)
+        told.push_back(host.joined && host.session->say(kEnd));
+    Status wrong;
+    for (std::size_t i = 0; i < m_hosts.size(); ++i) {
+        const Status came = told[i]
+            ? fetchFrom(m_hosts[i], folder, stop)
+            : Status(failed(
+                fmt::format("what ranks wrote on {} did not come: its guard has ended", m_hosts[i].target.address)));
+        if (!came && came.error().code == ErrorCode::Cancelled)
+            return came;
+        if (wrong)
+            wrong = came;
     }
-    return {};
+    return wrong;
+}
+
+Status JoinedHosts::fetchFrom(Host &host, const std::string &folder, const std::atomic<bool> &stop)
+{
+    Mirror mirror(folder, [](std::string_view) {});
+    const auto until = std::chrono::steady_clock::now() + 60s;
+    while (!mirror.ended() && std::chrono::steady_clock::now() < until) {
+        const auto exit = host.session->poll();
+        const std::string bytes = host.session->read(50);
+        if (const Status taken = mirror.take(bytes); !taken)
+            return taken;
+        if (exit && bytes.empty())
+            break;
+        if (stop.load())
+            return cancelled();
+    }
+    return mirror.ended() ? Status() : failed(fmt::format("what ranks wrote on {} did not come", host.target.address));
 }
 
 } // namespace planloom::remote

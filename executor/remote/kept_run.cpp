@@ -78,6 +78,15 @@ void watchRun(const std::stop_token &done, agent::Client &client, JoinedHosts &h
     }
 }
 
+/// While files come: nothing but that is ended.
+void watchFetch(const std::stop_token &done, std::atomic<bool> &stop)
+{
+    const sigset_t set = stopSignals();
+    const timespec wait{0, 50'000'000};
+    while (!done.stop_requested())
+        stop = ::sigtimedwait(&set, nullptr, &wait) > 0 || stop;
+}
+
 /// The lock, held until the process ends; -1: it is held already. Those who look whether it is held take it for a
 /// moment.
 int lockRun(const std::string &folder)
@@ -147,14 +156,15 @@ Status train(const std::string &id, const std::string &folder, const Events &out
         if (outcome)
             outcome = (*client)->train(*request, eventsTo(out));
     }
-    if (request->meeting.folder.empty())
+    if (request->meeting.folder.empty()) // of one host, or not all of them have joined
         return outcome;
     agent::removeMeeting(request->meeting.folder); // where the agent was killed
     if (const auto lost = hosts.lost())
         return *lost;
-    if (const Status came = hosts.fetch(request->runDir); !came && outcome)
-        return came;
-    return outcome;
+    std::atomic<bool> enough = false;
+    const std::jthread watch([&](const std::stop_token &done) { watchFetch(done, enough); });
+    const Status came = hosts.fetch(request->runDir, enough);
+    return outcome ? came : outcome;
 }
 
 } // namespace

@@ -92,10 +92,10 @@ Result<Missing> missingAt(const Target &target, const Load &load, const Note &no
     return missing;
 }
 
-/// The file of the plan's model that the run is given; empty: none.
-Result<std::string> modelFileOf(const agent::TrainRequest &request, const NeedsModelFile &needed)
+/// The file of the plan's model that travels; empty: none.
+Result<std::string> modelFileOf(const std::string &planJson, const NeedsModelFile &needed)
 {
-    const auto document = plan::documentFromJson(request.planJson);
+    const auto document = plan::documentFromJson(planJson);
     if (!document)
         return document.error();
     const std::string &source = document->plan.modelSource;
@@ -117,17 +117,23 @@ Result<Load> loadOf(const agent::TrainRequest &request, const NeedsModelFile &ne
     auto data = itemOf(request.settings.data);
     if (!data)
         return data.error();
-    const auto source = modelFileOf(request, needed);
+    auto model = modelOf(request.planJson, needed);
+    if (!model)
+        return model.error();
+    return Load{*std::move(data), *std::move(model)};
+}
+
+Result<std::optional<Item>> modelOf(const std::string &planJson, const NeedsModelFile &needed)
+{
+    const auto source = modelFileOf(planJson, needed);
     if (!source)
         return source.error();
-    Load load{*std::move(data), std::nullopt};
     if (source->empty())
-        return load;
+        return std::optional<Item>();
     auto model = modelItem(*source);
     if (!model)
         return model.error();
-    load.model = *std::move(model);
-    return load;
+    return std::optional<Item>(*std::move(model));
 }
 
 Status sendLoad(const Target &target, const Load &load, const Note &note, const std::atomic<bool> &stop)

@@ -27,6 +27,10 @@ using NeedsModelFile = std::function<Result<bool>(const graph::Graph &graph, con
 /// every byte once. Errors: those of itemOf(), modelItem(), @p needed and of plans.
 Result<Load> loadOf(const agent::TrainRequest &request, const NeedsModelFile &needed);
 
+/// The file of a plan's model that travels, if one does, likewise. Errors: those of modelItem(), @p needed and of
+/// plans.
+Result<std::optional<Item>> modelOf(const std::string &planJson, const NeedsModelFile &needed);
+
 /// Sends what of @p load is not at @p target yet; notes how much, and while it lasts how much has gone. Errors: those
 /// of ask() and send(); Unsupported (another version, a cache whose path has strange characters).
 Status sendLoad(const Target &target, const Load &load, const Note &note, const std::atomic<bool> &stop);

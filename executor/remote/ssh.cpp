@@ -37,7 +37,7 @@ constexpr Patience kForHost{1, 5};
 
 /// What ssh and sftp are both told. A user's configuration may have a master connection made, which would outlive the
 /// session and hold its pipes, or another command run: neither is wanted. One that is there already is used.
-void addOptions(std::vector<std::string> &arguments, const Target &target, const Patience &patience)
+void addOptions(std::vector<std::string> &arguments, const Target &target, const Patience &patience = kForTarget)
 {
     for (const char *option : {"BatchMode=yes", "ConnectTimeout=10", "ForwardAgent=no", "ForwardX11=no",
                                "ControlMaster=no", "RemoteCommand=none", "PermitLocalCommand=no"})
@@ -86,13 +86,14 @@ std::string replyIn(const std::string &output)
     return begin == std::string::npos ? std::string() : output.substr(begin, output.find('\n', begin) - begin);
 }
 
-Result<agent::Command> sessionCommand(const Target &target, const std::string &socket, const std::string &local)
+Result<agent::Command> sessionCommand(const Target &target, const Patience &patience = kForTarget,
+                                      const std::string &socket = {}, const std::string &local = {})
 {
-    auto command = programCommand("ssh", target, socket.empty() ? kForTarget : kForHost);
+    auto command = programCommand("ssh", target, patience);
     if (!command)
         return command;
     auto &arguments = command->arguments;
-    if (socket.empty())
+    if (local.empty())
         arguments.insert(arguments.end(), {"-o", "ClearAllForwardings=yes"});
     else
         arguments.insert(arguments.end(), {"-o", "ExitOnForwardFailure=yes", "-R", socket + ":" + local});
@@ -242,10 +243,19 @@ bool Session::say(const std::string &line) const
     return true;
 }
 
-Result<Session> Session::open(const Target &target, const std::string &request, const std::string &socket,
-                              const std::string &local)
+Result<Session> Session::open(const Target &target, const std::string &request)
 {
-    auto command = sessionCommand(target, socket, local);
+    return start(sessionCommand(target), request);
+}
+
+Result<Session> Session::openToHost(const Target &target, const std::string &request, const std::string &socket,
+                                    const std::string &local)
+{
+    return start(sessionCommand(target, kForHost, socket, local), request);
+}
+
+Result<Session> Session::start(Result<agent::Command> command, const std::string &request)
+{
     if (!command)
         return command.error();
     int pipe[2];
@@ -267,7 +277,7 @@ Result<Session> Session::open(const Target &target, const std::string &request, 
 
 Result<std::string> ask(const Target &target, const std::string &request, double seconds, const std::atomic<bool> *stop)
 {
-    auto command = sessionCommand(target, {}, {});
+    auto command = sessionCommand(target);
     if (!command)
         return command.error();
     const MemoryFile input(request + "\n");

@@ -39,12 +39,13 @@ inline constexpr double kAnswerSeconds = 30;
 /// A session of `planloom host` with both ends of its pipes; it ends with this object. Thread contract: one thread.
 class Session {
 public:
-    /// `ssh` asks for no password, makes no terminal, and gives up a connection that is silent for some
-    /// seconds: about ten, six where it forwards a socket. @p request is the first line that the other end reads. @p
-    /// socket: a path over there, where no file is yet, that leads to the socket @p local here as long as the session
-    /// lasts. Errors: NotFound (no ssh here), Io.
-    static Result<Session> open(const Target &target, const std::string &request, const std::string &socket = {},
-                                const std::string &local = {});
+    /// `ssh` asks for no password, makes no terminal, and gives up a connection that is silent for about ten seconds.
+    /// @p request is the first line that the other end reads. Errors: NotFound (no ssh here), Io.
+    static Result<Session> open(const Target &target, const std::string &request);
+    /// To one of the hosts of a run, which is given up after six silent seconds. @p socket: a path over there, where no
+    /// file is yet, that leads to the socket @p local here as long as the session lasts; none where @p local is empty.
+    static Result<Session> openToHost(const Target &target, const std::string &request, const std::string &socket,
+                                      const std::string &local);
     Session(Session &&other) noexcept;
     Session &operator=(Session &&) = delete;
     ~Session();
@@ -63,6 +64,7 @@ public:
     [[nodiscard]] std::string errors() const { return m_errors->text(); }
 
 private:
+    static Result<Session> start(Result<agent::Command> command, const std::string &request);
     Session(agent::Child child, int input, std::unique_ptr<MemoryFile> errors)
         : m_child(std::move(child)),
           m_input(input),

@@ -3,6 +3,7 @@
 // machine; files go through the real sftp. tests/lab/remote is the same with sshd on another host.
 #include "app/cli_fixture.h"
 
+#include <QJsonArray>
 #include <QJsonDocument>
 #include <QJsonObject>
 #include <QRegularExpression>
@@ -274,6 +275,74 @@ private Q_SLOTS:
         QVERIFY2(done.err.contains("it?]0;x? ?2J?? is \u00e4rgerlich\n"), done.err);
     }
 
+    /// Operators and links of a machine, measured over there.
+    void profilesOverThere()
+    {
+        QVERIFY(write(at("two.yaml"),
+                      "name: two\nnodes: [{device: CPU, devices_per_node: 2, intra: {bandwidth: 5 GB/s}}]\n"));
+        const Done done = run({"profile", "--on", "lab", "--model", "zoo:mlp", "--samples", "1", "--repetitions", "1",
+                               "--cluster", "two.yaml", "-o", "there.profile.json", "--links", "measured.json"});
+        QVERIFY2(done.status == 0, done.err);
+        QVERIFY2(done.out.contains("on ssh://ada@gpu1: measured on"), done.out);
+        QVERIFY2(done.out.contains("NOMINAL") && done.out.contains("point to point"), done.out);
+        QCOMPARE(run({"plan", "--model", "zoo:mlp", "--cluster", "measured.json", "--batch", "16", "--profile",
+                      "there.profile.json", "-o", "measured.plan.json"})
+                     .status,
+                 0);
+        const Done compared = run({"compare", "two.yaml", "measured.json", "--json"});
+        QVERIFY2(compared.status == 0, compared.err);
+        const QJsonArray links = QJsonDocument::fromJson(compared.out).object()["links"].toArray();
+        QCOMPARE(links.size(), 1);
+        QCOMPARE(links[0].toObject()["first"].toObject()["point_to_point"].toDouble(), 5e9);
+        QVERIFY(links[0].toObject()["second"].toObject()["point_to_point"].toDouble() != 5e9);
+        const Done others = run({"compare", "two.yaml", "preset:dapple-a"});
+        QVERIFY2(others.status == 2 && others.err.contains("do not have the same nodes"), others.err);
+        const Done plan = run({"profile", "--on", "lab", "--plan", "p.json", "--repetitions", "1", "--json"});
+        QVERIFY2(plan.status == 0, plan.err);
+        QVERIFY(!QJsonDocument::fromJson(plan.out).object()["kernels"].toObject().isEmpty());
+        QVERIFY(keepers(at("there")).isEmpty());
+    }
+
+    void profilesThatCannotBe_data()
+    {
+        QTest::addColumn<QStringList>("words");
+        QTest::addColumn<QString>("error");
+        const QStringList model{"--model", "zoo:mlp"};
+        QTest::newRow("no address") << QStringList{"--on", "lab", "--cluster", "preset:dapple-a"}
+                                    << "no node of the cluster dapple-a has an address";
+        QTest::newRow("here") << QStringList{"--on", "local"} + model << "is this machine";
+        QTest::newRow("no target") << QStringList{"--on", "nowhere"} + model << "nowhere";
+        QTest::newRow("another version") << QStringList{"--on", "older"} + model << "is version 0.0.1, here it is";
+        QTest::newRow("no links") << QStringList{"--on", "lab", "--links", "x.json"} + model << "no links are measured";
+        QTest::newRow("no profile") << QStringList{"--on", "lab", "--cluster", "local:2", "-o", "x.json"}
+                                    << "links alone are no profile";
+        QTest::newRow("no such model") << QStringList{"--on", "lab", "--model", "zoo:none"} << "none";
+    }
+
+    void profilesThatCannotBe()
+    {
+        QFETCH(QStringList, words);
+        QFETCH(QString, error);
+        script("planloom-older", "head -1 >/dev/null; echo '{\"planloom\":\"0.0.1\"}'");
+        QCOMPARE(run({"targets", "add", "older", "ssh://gpu2", "--program", at("bin/planloom-older")}).status, 0);
+        const Done done = run(QStringList{"profile"} + words);
+        QCOMPARE(done.status, 2);
+        QVERIFY2(done.err.contains(error.toUtf8()), done.err);
+        QCOMPARE(done.err.count('\n'), 1);
+    }
+
+    /// Ctrl-C here ends what measures there.
+    void interruptEndsAMeasurement()
+    {
+        QProcess process;
+        start(process, {"profile", "--on", "lab", "--plan", "p.json", "--repetitions", "10000"});
+        QTRY_VERIFY_WITH_TIMEOUT(!keepers(at("there")).filter("profile.json").isEmpty(), kWait);
+        ::kill(static_cast<pid_t>(process.processId()), SIGINT);
+        QVERIFY(process.waitForFinished(kWait));
+        QVERIFY(process.exitCode() != 0);
+        QVERIFY(keepers(at("there")).isEmpty());
+    }
+
     void strangeRequestsAreRefused_data()
     {
         QTest::addColumn<QByteArray>("request");
@@ -285,6 +354,15 @@ private Q_SLOTS:
         QTest::newRow("a file outside") << QByteArray(
             R"({"do":"need","items":[{"folder":true,"files":[{"path":"../x","bytes":1,"sha256":"a"}]}]})"
             "\n");
+        QTest::newRow("a model outside") << QByteArray(
+            "{\"do\":\"operators\",\"plan\":\"\",\"model_name\":\"/etc/passwd\",\"device\":\"cpu\",\"samples\":[],"
+            "\"sequence\":0,\"ranks\":0,\"threads\":0,\"repetitions\":0}\n");
+        QTest::newRow("an option as a device") << QByteArray(
+            "{\"do\":\"operators\",\"plan\":\"\",\"model_name\":\"zoo:mlp\",\"device\":\"--help\",\"samples\":[],"
+            "\"sequence\":0,\"ranks\":0,\"threads\":0,\"repetitions\":0}\n");
+        QTest::newRow("links of no run") << QByteArray("{\"do\":\"links\",\"run\":\"../../x\",\"cluster\":\"{}\"}\n");
+        QTest::newRow("links of no cluster")
+            << QByteArray("{\"do\":\"links\",\"run\":\"0123456789abcdef\",\"cluster\":\"{}\"}\n");
         QTest::newRow("data that are not there")
             << QByteArray("{\"do\":\"start\",\"plan\":\"{}\",\"settings\":\"{}\",\"data\":{\"folder\":false,\"files\":["
                           "{\"path\":\"x\",\"bytes\":1,\"sha256\":\""
@@ -342,14 +420,17 @@ private:
     }
 
     /// Processes that keep a run, and what they started.
-    [[nodiscard]] QStringList keepers() const
+    [[nodiscard]] QStringList keepers() const { return keepers(at("there/data")); }
+
+    /// Processes with @p folder, of the other home, in their arguments or environment.
+    [[nodiscard]] static QStringList keepers(const QString &folder)
     {
         QStringList found;
         for (const QString &id : QDir("/proc").entryList(QDir::Dirs | QDir::NoDotAndDotDot)) {
             if (id.toInt() <= 0)
                 continue;
             const QByteArray line = readAll("/proc/" + id + "/cmdline");
-            if ((line + readAll("/proc/" + id + "/environ")).contains(at("there/data").toUtf8()))
+            if ((line + readAll("/proc/" + id + "/environ")).contains(folder.toUtf8()))
                 found << line;
         }
         return found;

@@ -3,8 +3,10 @@
 #include "engine/base/files.h"
 #include "executor/agent/hosts.h"
 #include "executor/remote/clean.h"
+#include "executor/remote/guard.h"
 #include "executor/remote/items.h"
 #include "executor/remote/load.h"
+#include "executor/remote/measure.h"
 #include "executor/remote/mirror.h"
 #include "executor/remote/places.h"
 #include "executor/remote/ssh.h"
@@ -186,6 +188,93 @@ private Q_SLOTS:
         QCOMPARE(asked, secret + " gpt-nano");
         QCOMPARE(loadWith(secret, says(badInput("is no model"))).error().message, std::string("is no model"));
         QCOMPARE(loadWith(secret, says(true))->model->entry(), std::string("secret.json"));
+    }
+
+    /// A host that is silent has no guard that could be asked to leave; one whose guard was killed may have.
+    void silence_data()
+    {
+        QTest::addColumn<int>("status");
+        QTest::addColumn<QString>("said");
+        QTest::addColumn<bool>("silent");
+        QTest::newRow("no answers") << 255 << "Timeout, server 10.78.0.13 not responding.\r\n" << true;
+        QTest::newRow("no way") << 255 << "client_loop: send disconnect: No route to host" << true;
+        QTest::newRow("slow start") << 255 << "ssh: connect to host x port 22: Connection timed out" << true;
+        QTest::newRow("closed") << 255 << "Connection to 10.78.0.13 closed by remote host." << false;
+        QTest::newRow("guard was killed") << 255 << "" << false;
+        QTest::newRow("guard ended") << 0 << "not responding" << false;
+    }
+
+    void silence()
+    {
+        QFETCH(int, status);
+        QFETCH(QString, said);
+        QFETCH(bool, silent);
+        QCOMPARE(isSilence({status, 0}, said.toStdString()), silent);
+    }
+
+    /// What a guard hears: that the other end is there, the end, nothing more; silence counts in looks alone.
+    void sessionsAreListenedTo()
+    {
+        int pipe[2];
+        QCOMPARE(::pipe(pipe), 0);
+        const int before = ::dup(0);
+        ::dup2(pipe[0], 0);
+        const auto say = [&](const std::string &text) {
+            return ::write(pipe[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
+        };
+        using Said = SessionInput::Said;
+        SessionInput input;
+        QVERIFY(say(std::string(kAlive) + "\n"));
+        QCOMPARE(input.listen(100), Said::Nothing);
+        for (int i = 0; i < 3; ++i)
+            QCOMPARE(input.listen(1), Said::Nothing);
+        const std::string end = kEnd;
+        QVERIFY(say(end.substr(0, 5)));
+        QCOMPARE(input.listen(100), Said::Nothing);
+        QVERIFY(say(end.substr(5) + "\n"));
+        QCOMPARE(input.listen(100), Said::End);
+        SessionInput other;
+        ::close(pipe[1]);
+        QCOMPARE(other.listen(100), Said::Gone);
+        ::dup2(before, 0);
+        ::close(before);
+        ::close(pipe[0]);
+    }
+
+    /// Clusters whose links cannot be measured, each with the sentence that says why.
+    void linksThatCannotBeMeasured_data()
+    {
+        QTest::addColumn<QStringList>("addresses"); // of nodes of a device each
+        QTest::addColumn<int>("devices");
+        QTest::addColumn<QString>("error"); // empty: they can
+        QTest::newRow("two hosts") << QStringList{"a", "b"} << 1 << "";
+        QTest::newRow("one machine") << QStringList{""} << 2 << "";
+        QTest::newRow("one device") << QStringList{"a"} << 1 << "one device";
+        QTest::newRow("no addresses") << QStringList{"", ""} << 1 << "no node of the cluster c has an address";
+        QTest::newRow("one without") << QStringList{"a", ""} << 1 << "n1 of the plan's cluster has no address";
+        QTest::newRow("IPv6") << QStringList{"fe80::1", "b"} << 1 << "take no IPv6 addresses";
+    }
+
+    void linksThatCannotBeMeasured()
+    {
+        QFETCH(QStringList, addresses);
+        QFETCH(int, devices);
+        QFETCH(QString, error);
+        cluster::ClusterBuilder builder("c");
+        const std::size_t type = builder.type(*cluster::knownDeviceType("CPU"));
+        const std::size_t network = builder.vertex({cluster::Vertex::Kind::Network, "network", {}, {}});
+        for (int n = 0; n < addresses.size(); ++n) {
+            const NodeId node = builder.node("n" + std::to_string(n), 0, {addresses[n].toStdString(), {}, 0, 0});
+            for (int d = 0; d < devices; ++d)
+                builder.link({cluster::Link::Kind::Network, builder.vertexOf(builder.device(node, type)), network, 1e9,
+                              1e9, Seconds(1e-5), true});
+        }
+        const auto made = std::move(builder).build();
+        QVERIFY2(made, made ? "" : made.error().text().c_str());
+        const Status good = checkLinks(*made);
+        QCOMPARE(good.ok(), error.isEmpty());
+        if (!good)
+            QVERIFY2(QString::fromStdString(good.error().text()).contains(error), good.error().text().c_str());
     }
 
     void mirroredFilesGrow()
@@ -379,7 +468,9 @@ private Q_SLOTS:
         qputenv("PATH", (m_folder.path() + "/bin:").toUtf8() + path);
         const auto restored = qScopeGuard([&] { qputenv("PATH", path); });
         const auto wordsOf = [](const std::string &socket) {
-            auto session = Session::open(*targetFromUrl("ssh://a"), "{}", socket, "/tmp/here");
+            const Target target = *targetFromUrl("ssh://a");
+            auto session =
+                socket.empty() ? Session::open(target, "{}") : Session::openToHost(target, "{}", socket, "/tmp/here");
             std::string words;
             while (session && !session->outputEnded())
                 words += session->read(50);
