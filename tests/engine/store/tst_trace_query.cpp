@@ -82,7 +82,7 @@ private Q_SLOTS:
             QTest::newRow(*sql ? sql : "empty") << QByteArray(sql) << QString(says);
         };
         row("", "is empty");
-        row("SELECT nothing FROM slices", "no such column: nothing; the tables are slices");
+        row("SELECT price FROM slices", "no such column: price; the tables are slices");
         row("SELECT 1; SELECT 2", "more than one statement");
         row("DELETE FROM records", "may only read");
         row("CREATE TABLE a(b)", "may only read");
