@@ -276,6 +276,9 @@ bool isDevice(std::string_view text)
 Status measureOperators(JsonReader &reader)
 {
     constexpr std::int64_t kMost = 1 << 20;
+    const std::string id = reader.text("run");
+    if (reader.failed() || !isRunId(id))
+        return badInput("the request names no run");
     OperatorsRequest request;
     request.device = reader.text("device");
     reader.list("samples", [&](JsonReader &entry) { request.samples.push_back(entry.asInteger(1, kMost)); });
@@ -297,7 +300,7 @@ Status measureOperators(JsonReader &reader)
     if (!given)
         return given.error();
     (ofPlan ? request.plan : request.model) = *given;
-    const auto profile = measureOperatorsHere(request);
+    const auto profile = measureOperatorsHere(request, id);
     if (!profile)
         return profile.error();
     reply({{"profile", *profile}});
@@ -489,6 +492,7 @@ Status answer(const std::vector<std::string> &gpus)
         const std::string folder = agent::meetingFolder(id);
         if (request == "leave") {
             endMeeting(folder);
+            endMeeting(measuringFolder(id));
             reply({{"left", id}});
             return {};
         }

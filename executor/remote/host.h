@@ -17,7 +17,7 @@ namespace planloom::remote {
 ///     join {run, plan, ...}          a host's part in a run over several (guard.h), until standard input ends; in a
 ///                                    measurement without a plan
 ///     leave {run}                    what a join has left is removed
-///     operators {plan | model, ...}  what `planloom profile` measures (measure.h), as long as standard input lasts
+///     operators {run, plan | model, ...} what `planloom profile` measures (measure.h), as long as standard input lasts
 ///     links {run, cluster}           what the links between a cluster's hosts carry, likewise
 ///     resume {run, settings, ...}    a run that has ended goes on where its newest checkpoint is, kept likewise
 ///     clean {days}                   removes what ended runs have left (clean.h)

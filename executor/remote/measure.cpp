@@ -4,7 +4,6 @@
 #include "engine/base/files.h"
 #include "engine/base/json_reader.h"
 #include "executor/agent/launch.h"
-#include "executor/agent/private_socket.h"
 #include "executor/agent/worker_group.h"
 #include "executor/remote/guard.h"
 #include "executor/remote/joined_hosts.h"
@@ -15,6 +14,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 #include <thread>
 
 namespace planloom::remote {
@@ -87,11 +87,30 @@ Result<std::optional<Item>> modelToSend(const OperatorsRequest &request, const N
     return std::optional<Item>(*std::move(item));
 }
 
-nlohmann::json toJson(const OperatorsRequest &request)
+nlohmann::json toJson(const OperatorsRequest &request, const std::string &id)
 {
-    return {{"do", "operators"},        {"plan", request.plan},       {"model_name", request.model},
-            {"device", request.device}, {"samples", request.samples}, {"sequence", request.sequence},
-            {"ranks", request.ranks},   {"threads", request.threads}, {"repetitions", request.repetitions}};
+    return {{"do", "operators"},
+            {"run", id},
+            {"plan", request.plan},
+            {"model_name", request.model},
+            {"device", request.device},
+            {"samples", request.samples},
+            {"sequence", request.sequence},
+            {"ranks", request.ranks},
+            {"threads", request.threads},
+            {"repetitions", request.repetitions}};
+}
+
+/// The text in @p field of the answer to @p message; where there is none, nothing of it stays.
+Result<std::string> measured(const Target &target, const nlohmann::json &message, const char *field,
+                             const std::string &what, Progress &progress, const std::atomic<bool> &stop)
+{
+    auto text = textIn(askAndWait(target, message.dump(), what, progress, stop), field, target);
+    if (!text && text.error().code != ErrorCode::Cancelled) { // where what measured was killed
+        const nlohmann::json leave{{"do", "leave"}, {"run", message["run"]}};
+        [[maybe_unused]] const auto left = ask(target, leave.dump(), kAnswerSeconds);
+    }
+    return text;
 }
 
 // --- Over there -----------------------------------------------------------------------------------------------------
@@ -118,22 +137,29 @@ private:
     std::jthread m_thread;
 };
 
-/// A folder for files, which goes with this object.
+/// measuringFolder(), which goes with this object.
 class PrivateFolder {
 public:
-    explicit PrivateFolder(std::string path) : m_path(std::move(path)) {}
+    explicit PrivateFolder(const std::string &id)
+        : m_path(measuringFolder(id)),
+          m_made(::mkdir(m_path.c_str(), 0700) == 0 ? Status() : ioError("no folder can be made: " + systemReason()))
+    {
+    }
     PrivateFolder(const PrivateFolder &) = delete;
     PrivateFolder &operator=(const PrivateFolder &) = delete;
     ~PrivateFolder()
     {
         std::error_code ignored;
-        std::filesystem::remove_all(m_path, ignored);
+        if (m_made)
+            std::filesystem::remove_all(m_path, ignored);
     }
+    [[nodiscard]] const Status &made() const { return m_made; }
     [[nodiscard]] std::string file(const char *name) const { return m_path + "/" + name; }
     [[nodiscard]] const std::string &path() const { return m_path; }
 
 private:
-    std::string m_path;
+    const std::string m_path;
+    const Status m_made;
 };
 
 /// What @p said ends with, without the program's name.
@@ -260,14 +286,14 @@ Result<std::string> measureOperators(const Target &target, const OperatorsReques
     const auto same = askSameVersion(target, R"({"do":"describe"})", kAnswerSeconds, &stop);
     if (!same)
         return same;
-    nlohmann::json message = toJson(request);
+    const std::string id = agent::randomHex(8);
+    nlohmann::json message = toJson(request, id);
     if (*model) {
         if (const Status sent = sendLoad(target, {**model, std::nullopt}, note, stop); !sent)
             return sent.error();
         message["model"] = nlohmann::json::parse(toJson(**model));
     }
-    return textIn(askAndWait(target, message.dump(), "measuring operators on " + target.name, progress, stop),
-                  "profile", target);
+    return measured(target, message, "profile", "measuring operators on " + target.name, progress, stop);
 }
 
 Result<std::string> measureLinks(const Target &target, const cluster::Cluster &cluster, Progress &progress,
@@ -280,22 +306,17 @@ Result<std::string> measureLinks(const Target &target, const cluster::Cluster &c
         return same;
     const std::string id = agent::randomHex(8);
     const nlohmann::json message{{"do", "links"}, {"run", id}, {"cluster", cluster::toJson(cluster)}};
-    auto text = textIn(askAndWait(target, message.dump(), "measuring links on " + target.name, progress, stop), "links",
-                       target);
-    if (!text && text.error().code != ErrorCode::Cancelled) { // where what measured was killed
-        const nlohmann::json leave{{"do", "leave"}, {"run", id}};
-        [[maybe_unused]] const auto left = ask(target, leave.dump(), kAnswerSeconds);
-    }
-    return text;
+    return measured(target, message, "links", "measuring links on " + target.name, progress, stop);
 }
 
-Result<std::string> measureOperatorsHere(const OperatorsRequest &request)
+std::string measuringFolder(const std::string &id) { return agent::meetingFolder(id) + "-measured"; }
+
+Result<std::string> measureOperatorsHere(const OperatorsRequest &request, const std::string &id)
 {
-    const auto made = agent::makePrivateFolder();
+    const PrivateFolder folder(id);
     const auto binary = agent::planloomBinary();
-    if (!made || !binary)
-        return made ? binary.error() : made.error();
-    const PrivateFolder folder(*made);
+    if (!folder.made() || !binary)
+        return folder.made() ? binary.error() : folder.made().error();
     agent::Command command;
     command.program = *binary;
     command.environment = agent::allowedEnvironment();
@@ -330,10 +351,11 @@ Result<std::string> measureLinksHere(const cluster::Cluster &cluster, const std:
     if (const Status good = checkLinks(cluster); !good)
         return good.error();
     const auto hosts = agent::hostsOf(cluster);
-    const auto made = agent::makePrivateFolder();
-    if (!hosts || !made)
-        return hosts ? made.error() : hosts.error();
-    const PrivateFolder folder(*made);
+    if (!hosts)
+        return hosts.error();
+    const PrivateFolder folder(id);
+    if (!folder.made())
+        return folder.made().error();
     const SessionWatch session;
     if (!hosts->empty())
         return linksOnHosts(cluster, *hosts, id, folder.path(), session.over());

@@ -44,9 +44,11 @@ Status checkLinks(const cluster::Cluster &cluster);
 
 // The other end, for host.cpp: until it is done or the session is over.
 
+/// Where files of a measurement are as long as it lasts. `leave` removes them where it was killed.
+std::string measuringFolder(const std::string &id);
 /// @p request with a plan or a model that are there. Error: what planloom says.
-Result<std::string> measureOperatorsHere(const OperatorsRequest &request);
-/// @p id: of the meeting of the hosts.
+Result<std::string> measureOperatorsHere(const OperatorsRequest &request, const std::string &id);
+/// @p id: also of the meeting of the hosts.
 Result<std::string> measureLinksHere(const cluster::Cluster &cluster, const std::string &id);
 
 } // namespace planloom::remote
